@@ -1,0 +1,37 @@
+# The two commands of the README, and the pieces they are made of. Needs Python 3.11 or later and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: test lint check clean
+
+test: $(VENV)/installed-test lint check ## install, then run every check
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+check: $(VENV)/installed-test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[cli]"
+	touch $@
+
+$(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	touch $@ $(VENV)/installed
+
+$(VENV)/installed-bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,24 @@
+"""maxmargin: support vector machines and regularised linear models that prove their answers."""
+
+from importlib.metadata import version
+
+from maxmargin.estimators import SVC, LinearSVC
+from maxmargin.minimize import minimize
+from maxmargin.problem import Problem
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Certificate, Point, Record, Solution, Status
+
+__version__ = version("maxmargin")
+
+__all__ = [
+    "SVC",
+    "BoxQP",
+    "Certificate",
+    "LinearSVC",
+    "Point",
+    "Problem",
+    "Record",
+    "Solution",
+    "Status",
+    "minimize",
+]

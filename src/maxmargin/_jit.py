@@ -1,0 +1,174 @@
+"""The only importer of numba: lazy compilation, a disk cache that notices edits, a plain-Python fallback.
+
+``@compiled`` marks a loop. Nothing is compiled, and numba is not imported, until the loop is first called.
+``@compiled_methods`` marks a ``NamedTuple`` whose methods may be called from loops: that is how a loss, a kernel or a
+matrix reaches compiled code without function pointers, class specifications or copies of the loop.
+
+With ``NUMBA_DISABLE_JIT=1`` the same objects run as ordinary Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Class = TypeVar("Class", bound=type)
+
+# Sums may be reordered so that dot products vectorise; NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz"}
+
+_lock = threading.RLock()
+_parameters: dict[str, tuple[str, ...]] = {}  # of every method name that compiled loops may call
+_unregistered: list[str] = []  # of these names, the ones numba has not been told of
+_watched_modules: set[str] = set()
+
+
+def compilation_disabled() -> bool:
+    """Whether loops run as plain Python."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+class Compiled:
+    """A loop that becomes machine code at its first call."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._dispatcher: Any = None
+        _watched_modules.add(function.__module__)
+
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's dispatcher for this loop, made once."""
+        if self._dispatcher is None:
+            with _lock:
+                if self._dispatcher is None:
+                    self._dispatcher = _make_dispatcher(self.function)
+        return self._dispatcher
+
+    @property
+    def _numba_type_(self) -> Any:
+        # Numba asks a global for this attribute to type it, so one loop can call another.
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *arguments: Any) -> Any:
+        if compilation_disabled():
+            return self.function(*arguments)
+        _register_methods()
+        return self.dispatcher(*arguments)
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a loop for compilation at its first call."""
+    return cast("Callable[P, R]", Compiled(function))
+
+
+def compiled_methods(cls: Class) -> Class:
+    """Let compiled loops call the public methods of a ``NamedTuple`` class.
+
+    Numba ties a method's name to one list of parameters, whatever the class, so a name must mean the same everywhere:
+    ``loss.value(z, y)`` but ``penalty.cost(w)``.
+    """
+    if not getattr(cls, "_fields", ()):
+        raise TypeError(f"{cls.__name__} must be a NamedTuple with at least one field to be used in compiled loops.")
+    methods = {name: m for name, m in vars(cls).items() if not name.startswith("_") and inspect.isfunction(m)}
+    with _lock:
+        for name, method in methods.items():
+            parameters = tuple(inspect.signature(method).parameters)
+            if name not in _parameters:
+                _parameters[name] = parameters
+                _unregistered.append(name)
+            if parameters != _parameters[name]:
+                raise TypeError(
+                    f"{cls.__name__}.{name} takes ({', '.join(parameters)}), but compiled methods called {name!r} "
+                    f"take ({', '.join(_parameters[name])}) everywhere: rename the method or its parameters."
+                )
+        _watched_modules.add(cls.__module__)
+    return cls
+
+
+def _make_dispatcher(function: Callable[..., Any]) -> Any:
+    import numba
+
+    _register_methods()
+    dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy")(function)
+    try:
+        dispatcher._cache = _cache_class()(function)
+        dispatcher._can_cache = True
+    except (AttributeError, TypeError):  # numba's private cache interface has changed
+        dispatcher.enable_caching()
+    except RuntimeError:  # no source file on disk: nothing to cache under
+        pass
+    return dispatcher
+
+
+@functools.cache
+def _cache_class() -> Any:
+    """Numba's function cache with the fingerprint of every source that a loop can reach in its key.
+
+    Numba itself looks only at the file of the outermost function: after an edit of a loss in another file it would
+    go on running the old one.
+    """
+    from numba.core.caching import FunctionCache
+
+    class FingerprintedCache(FunctionCache):  # type: ignore[misc]
+        def _index_key(self, sig: Any, codegen: Any) -> Any:
+            return (*super()._index_key(sig, codegen), fingerprint())
+
+    return FingerprintedCache
+
+
+def fingerprint() -> str:
+    """Hash of the package's sources and of every outside module that marked something for compilation."""
+    return _fingerprint(frozenset(_watched_modules))
+
+
+@functools.cache
+def _fingerprint(modules: frozenset[str]) -> str:
+    files = set(Path(__file__).parent.rglob("*.py"))
+    for name in modules:
+        source = getattr(sys.modules.get(name), "__file__", None)
+        if source is not None:
+            files.add(Path(source))
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _register_methods() -> None:
+    """Tell numba about the method names that were marked since the last call."""
+    if not _unregistered:
+        return
+    with _lock:
+        while _unregistered:
+            name = _unregistered[-1]
+            _register_method(name, _parameters[name])
+            _unregistered.pop()
+
+
+def _register_method(name: str, parameters: tuple[str, ...]) -> None:
+    from numba import extending, types
+
+    overload_method: Any = extending.overload_method
+
+    def choose(self: Any, *_: Any) -> Any:
+        return vars(self.instance_class).get(name)
+
+    choose.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
+    )
+    for kind in (types.NamedTuple, types.NamedUniTuple):
+        # Not strict: numba would compare annotations too. That the parameters agree was checked when they were marked.
+        options = {"strict": False, "jit_options": {"fastmath": FAST, "error_model": "numpy"}}
+        overload_method(kind, name, **options)(choose)

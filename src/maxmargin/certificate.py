@@ -1,0 +1,35 @@
+"""The judge: primal value, dual value and gap at a point, recomputed from scratch.
+
+Solvers maintain gradients, scores and coefficients that drift; nothing they maintain is used here.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from maxmargin.solution import Certificate, Point
+
+
+class Certifiable(Protocol):
+    """Anything with a primal and a dual value: ``Problem`` and ``BoxQP``."""
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at a point."""
+
+
+def certify(problem: Certifiable, point: Point) -> Certificate:
+    """Judge a point of a problem.
+
+    Raises
+    ------
+    FloatingPointError
+        If a value is NaN: a point with non-finite coefficients has no certificate.
+
+    """
+    certificate = problem.certify(point)
+    if certificate.primal != certificate.primal or certificate.dual != certificate.dual:
+        raise FloatingPointError(
+            "The primal or dual value is not a number: the coefficients overflowed. Scale the columns of X to a "
+            "common range, or lower C."
+        )
+    return certificate

@@ -1,0 +1,139 @@
+"""The only validation: what users pass is checked and brought into shape here, once, before any work is spent."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from maxmargin.operators.rows import is_sparse
+from maxmargin.protocols import Array, Float
+from maxmargin.solution import Solution, Status
+
+
+def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+    """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets."""
+    X, y = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", accept_large_sparse=True
+    )
+    return X, y
+
+
+def check_prediction_data(estimator: Any, X: Any) -> Any:
+    """Rows of the kind that the estimator was fitted on."""
+    return validate_data(
+        estimator,
+        X,
+        dtype=[np.float64, np.float32],
+        order="C",
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        reset=False,
+    )
+
+
+def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
+    """The classes and, for every sample, the index of its own."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} separates at least 2 classes, but y has 1 class, {classes.tolist()[0]!r}. "
+            f"Pass samples of a second class."
+        )
+    return classes, codes
+
+
+def check_weights(estimator: Any, X: Any, codes: Array, sample_weight: Any) -> tuple[Float, Float]:
+    """Weight of each sample's loss, ``C`` times class weight times sample weight, and the class weights."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    names = estimator.classes_
+    present = np.unique(codes[weights > 0.0])
+    if present.size < names.size:
+        missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
+        raise ValueError(
+            f"{type(estimator).__name__} needs a sample of positive weight in each of the {names.size} classes; class "
+            f"{missing!r} has none. Leave its samples out, or give one of them a positive sample_weight."
+        )
+    per_class = np.asarray(
+        compute_class_weight(estimator.class_weight, classes=names, y=names[codes], sample_weight=weights),
+        dtype=np.float64,
+    )
+    if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
+        raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
+    return estimator.C * per_class[codes] * weights, per_class
+
+
+def check_kernel_matrix(estimator: Any, K: Any) -> None:
+    """A precomputed training kernel must be square and symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"A precomputed kernel must be a square matrix of shape (n_samples, n_samples) when fitting; "
+            f"got {K.shape[0]} x {K.shape[1]}."
+        )
+    difference = abs(K - K.T)
+    largest = float(difference.max()) if difference.shape[0] else 0.0
+    if largest > 1e-6 * max(1.0, float(abs(K).max())):
+        raise ValueError(
+            f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
+            f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."
+        )
+
+
+def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
+    """The kind of intercept: the explicit choice, or what scikit-learn's estimator of the same name has."""
+    if estimator.intercept == "auto":
+        return of_fit_intercept if getattr(estimator, "fit_intercept", True) else None
+    if not getattr(estimator, "fit_intercept", True) and estimator.intercept is not None:
+        raise ValueError(
+            f"fit_intercept=False contradicts intercept={estimator.intercept!r}; leave one of them at its default."
+        )
+    return estimator.intercept
+
+
+def check_limit(max_iter: int) -> int | None:
+    """``max_iter`` for the loop: -1 means no limit."""
+    return None if max_iter == -1 else int(max_iter)
+
+
+def warn_unless_converged(estimator: Any, solution: Solution, X: Any) -> None:
+    """Say how far from the optimum a fit ended, why, and what may help."""
+    if solution.status is Status.CONVERGED:
+        return
+    advice = {
+        Status.MAX_ITER: "Raise max_iter or tol",
+        Status.MAX_TIME: "Raise max_time or tol, or resume with warm_start=True",
+        Status.INTERRUPTED: "Resume with warm_start=True",
+        Status.CALLBACK: "Resume with warm_start=True",
+        Status.STALLED: "Raise tol or lower C",
+    }[solution.status]
+    warnings.warn(
+        f"{type(estimator).__name__}: {solution.message} {advice}{_scaling_advice(X)}.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def _scaling_advice(X: Any) -> str:
+    """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
+    if X.shape[0] == 0 or X.shape[1] < 2:
+        return ""
+    sizes = abs(X).max(axis=0)
+    sizes = sizes.toarray().ravel() if is_sparse(sizes) else np.asarray(sizes).ravel()
+    used = np.flatnonzero(sizes > 0.0)
+    if used.size < 2:
+        return ""
+    largest, median = used[np.argmax(sizes[used])], float(np.median(sizes[used]))
+    ratio = float(sizes[largest]) / median
+    if not math.isfinite(ratio) or ratio < 100.0:
+        return ""
+    return (
+        f"; column {largest} is {ratio:.0f} times as large as the typical column, so scaling the columns (for "
+        f"example with StandardScaler) will probably help"
+    )

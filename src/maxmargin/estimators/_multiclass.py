@@ -1,0 +1,65 @@
+"""Many classes as binary problems, one against one or one against the rest, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from maxmargin.protocols import Array, Float, Index
+
+
+@dataclass(frozen=True)
+class BinaryTask:
+    """A binary problem: which samples take part, and which of them are positive."""
+
+    name: str
+    members: Index
+    y: Float
+
+
+def binary_tasks(codes: Array, names: Array, strategy: str) -> list[BinaryTask]:
+    """The binary problems of a strategy.
+
+    Two classes are one problem with the second class as the positive one. Otherwise "ovo" has one problem per pair
+    ``i < j`` with class ``i`` positive, in lexicographic order, and "ovr" one per class, which is positive.
+    """
+    everything = np.arange(codes.size)
+    if names.size == 2:
+        return [BinaryTask(f"{names[1]} against {names[0]}", everything, np.where(codes == 1, 1.0, -1.0))]
+    if strategy == "ovr":
+        return [
+            BinaryTask(f"{name} against the rest", everything, np.where(codes == k, 1.0, -1.0))
+            for k, name in enumerate(names)
+        ]
+    tasks = []
+    for i, j in combinations(range(names.size), 2):
+        members = np.flatnonzero((codes == i) | (codes == j))
+        tasks.append(BinaryTask(f"{names[i]} against {names[j]}", members, np.where(codes[members] == i, 1.0, -1.0)))
+    return tasks
+
+
+def votes(pair_scores: Float, n_classes: int) -> Float:
+    """One score per class from the scores of all pairs: the votes, and within equal votes the sum of the scores.
+
+    The sums are squeezed into (-1/3, 1/3), so they decide between classes with the same number of votes only.
+    """
+    n = pair_scores.shape[0]
+    count, confidence = np.zeros((n, n_classes)), np.zeros((n, n_classes))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        score = pair_scores[:, k]
+        count[:, i] += score > 0.0
+        count[:, j] += score <= 0.0
+        confidence[:, i] += score
+        confidence[:, j] -= score
+    return count + confidence / (3.0 * (np.abs(confidence) + 1.0))
+
+
+def most_votes(pair_scores: Float, n_classes: int) -> Index:
+    """The class with the most votes; of several, the first, as LIBSVM does."""
+    count = np.zeros((pair_scores.shape[0], n_classes), dtype=np.int64)
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        count[:, i] += pair_scores[:, k] > 0.0
+        count[:, j] += pair_scores[:, k] <= 0.0
+    return np.asarray(count.argmax(axis=1))

@@ -1,0 +1,251 @@
+"""The linear support vector classifier."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators import _check, _multiclass
+from maxmargin.estimators._callbacks import FitTasks, with_callbacks
+from maxmargin.estimators._classifier import COMMON_CONSTRAINTS, POSITIVE, Classifier
+from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._multiclass import BinaryTask
+from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.operators import Rows
+from maxmargin.penalties import L2
+from maxmargin.problem import Problem
+from maxmargin.protocols import Array, Float
+from maxmargin.solution import Solution
+from maxmargin.solvers import automatic, make_solver
+
+
+class LinearSVC(Classifier):
+    """Linear support vector classifier.
+
+    Minimises, for every class against the rest (or every pair),
+
+    ``1/2 |w|^2 + C sum_i c_i loss(y_i (w.x_i + b))`` with the squared hinge or the hinge,
+
+    where ``c_i`` is the class weight times the sample weight. By default the intercept is penalised as in LIBLINEAR:
+    ``b^2 / (2 intercept_scaling^2)`` is added. ``intercept="free"`` gives the problem of ``SVC(kernel="linear")``.
+
+    Parameters
+    ----------
+    penalty : {"l2"}, default="l2"
+        Norm of the coefficients. "l1" is refused: no solver of this version has it.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a margin.
+    dual : "auto" or bool, default="auto"
+        Whether the solver works on the dual. It never changes the problem; False is refused by dual solvers.
+    tol : float, default=1e-4
+        Relative duality gap at which to stop.
+    C : float, default=1.0
+        Weight of the losses against the norm.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        Which binary problems are solved for more than two classes.
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    intercept_scaling : float, default=1.0
+        Height of the constant column whose coefficient a penalised intercept is.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    verbose : int, default=0
+        Whether to show a progress line on standard error.
+    random_state : int, RandomState or None, default=None
+        Seed of the solver's permutations; None is a fixed seed.
+    max_iter : int, default=-1
+        Limit on the solver's iterations (epochs); -1 for none.
+    intercept : {"auto", "free", "penalised"} or None, default="auto"
+        "auto" is "penalised" if `fit_intercept`, as in LIBLINEAR.
+    shrinking : bool, default=True
+        Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
+    solver : str, default="auto"
+        Name of a solver.
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    support_, dual_coef_ : ndarray
+        The samples with a non-zero dual variable, and these variables, one row per binary problem.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearSVC
+    >>> model = LinearSVC(tol=1e-6).fit(*load_iris(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-6
+    True
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON_CONSTRAINTS,
+        "penalty": [StrOptions({"l2", "l1"})],
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
+        "dual": ["boolean", StrOptions({"auto"})],
+        "multi_class": [StrOptions({"ovr", "ovo", "crammer_singer"})],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [POSITIVE],
+        "shrinking": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: Any = "auto",
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        verbose: Any = 0,
+        random_state: Any = None,
+        max_iter: int = -1,
+        intercept: Any = "auto",
+        shrinking: bool = True,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.intercept = intercept
+        self.shrinking = shrinking
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+        """Fit the model and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : LinearSVC
+            The fitted estimator.
+
+        """
+        self._validate_params()
+        self._refuse_contradictions()
+        X, y = _check.check_training_data(self, X, y)
+        self.classes_, codes = _check.check_classes(self, y)
+        s, _ = _check.check_weights(self, X, codes, sample_weight)
+        name = automatic(kernelised=False) if self.solver == "auto" else self.solver
+        solver = make_solver(name, shrinking=self.shrinking, seed=self._seed())
+        intercept = _check.check_intercept(self, "penalised")
+        loss = Hinge() if self.loss == "hinge" else SquaredHinge()
+        tasks = _multiclass.binary_tasks(codes, self.classes_, self.multi_class)
+        listeners = FitTasks(self, X, y, len(tasks))
+        rows = Rows(X)
+
+        def pose(task: BinaryTask) -> Problem:
+            operator = rows if task.members.size == X.shape[0] else Rows(X[task.members])
+            scale = float(self.intercept_scaling)
+            return Problem(operator, task.y, loss, L2(1.0), s[task.members], intercept, scale)
+
+        solutions = solve_tasks(self, tasks, pose, solver, listeners)
+        self._keep(X.shape[0], tasks, solutions)
+        listeners.end(dict(vars(self)))
+        _check.warn_unless_converged(self, self.solution_, X)
+        return self
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second class of two; one score per class otherwise.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(_check.check_prediction_data(self, X))
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        return _multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def _refuse_contradictions(self) -> None:
+        if self.penalty == "l1":
+            raise ValueError("penalty='l1' has no solver in this version of LinearSVC; use penalty='l2'.")
+        if self.multi_class == "crammer_singer":
+            raise ValueError("multi_class='crammer_singer' has no solver in this version; use 'ovr' or 'ovo'.")
+        if self.dual is False and self.solver in ("auto", "dual_coordinate"):
+            raise ValueError(
+                "dual=False asks for a primal solver, but this version has dual ones only. The optimum is the same: "
+                "use dual='auto'."
+            )
+
+    def _keep(self, n_samples: int, tasks: list[BinaryTask], solutions: list[Solution]) -> None:
+        """Sets: the fitted attributes."""
+        self.coef_ = np.array([solution.point.w for solution in solutions])
+        self.intercept_ = np.array([solution.point.b for solution in solutions])
+        alpha = np.zeros((len(tasks), n_samples))
+        for k, (task, solution) in enumerate(zip(tasks, solutions, strict=True)):
+            alpha[k, task.members] = solution.point.alpha
+        self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
+        self.dual_coef_ = alpha[:, self.support_]
+        self.n_iter_ = int(iteration_counts(solutions).max())
+        for name, value in certified_attributes(solutions).items():
+            setattr(self, name, value)
+
+    def _scores(self, X: Any) -> Float:
+        return np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_

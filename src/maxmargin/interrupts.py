@@ -1,0 +1,51 @@
+"""Ctrl-C while a fit runs: remembered during a round, acted upon after it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupts:
+    """Take note of Ctrl-C instead of raising, so that a solver is never stopped half way through an update.
+
+    A second Ctrl-C raises ``KeyboardInterrupt`` at once. Only Python's own handler is replaced, only in the main
+    thread, and it is put back at the end.
+    """
+
+    def __init__(self) -> None:
+        self.pending = False
+        self._raise = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Interrupts:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._previous = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._previous = None
+
+    @contextmanager
+    def immediate(self) -> Iterator[None]:
+        """While nothing can be left half done, such as in a certificate, let Ctrl-C raise."""
+        self._raise = True
+        try:
+            yield
+        finally:
+            self._raise = False
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.pending or self._raise:
+            self.pending = True
+            raise KeyboardInterrupt
+        self.pending = True

@@ -1,0 +1,1 @@
+"""Data and model files."""

@@ -1,0 +1,147 @@
+"""Opening data files: plain or compressed text as bytes, and the error that names file, line and column."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO, cast
+
+PathLike = str | os.PathLike[str]
+
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz")
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
+_ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
+    ("gzip", re.compile(rb"\x1f\x8b"), gzip.decompress),
+    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90|$)"), bz2.decompress),
+    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.decompress),
+)
+
+
+class DataFileError(ValueError):
+    """A data file that cannot be read.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    sentence : str
+        The fact, the bound and the remedy.
+    line, column : int or None
+        Where it happened, both counted from 1 in characters; None where a position makes no sense.
+
+    """
+
+    def __init__(self, path: PathLike, sentence: str, line: int | None = None, column: int | None = None) -> None:
+        # All arguments go to the base class so that the error survives the trip between processes.
+        super().__init__(path, sentence, line, column)
+        self.path = os.fspath(path)
+        self.sentence = sentence
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
+        return f"{':'.join(place)}: {self.sentence}"
+
+
+def read_bytes(path: PathLike) -> bytes:
+    """Read a text file, decompressed and without a byte order mark.
+
+    The first bytes of the file, not its name, tell whether it is plain text, gzip, bzip2 or xz.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    bytes
+        Valid UTF-8 without NUL.
+
+    Raises
+    ------
+    DataFileError
+        The file is missing, unreadable, a damaged archive, or not UTF-8 text.
+
+    """
+    text = _decompress(path, _read_raw(path)).removeprefix(_BYTE_ORDER_MARK)
+    _check_text(path, text)
+    return text
+
+
+def write_lines(path: PathLike, lines: Iterable[str]) -> None:
+    """Write lines as UTF-8, compressed if the name ends in .gz, .bz2 or .xz."""
+    with _create(path) as file:
+        file.writelines(line.encode() for line in lines)
+
+
+def locate(text: bytes, offset: int) -> tuple[int, int]:
+    """Line and column of a byte, both counted from 1, the column in characters."""
+    start = text.rfind(b"\n", 0, offset) + 1
+    return text.count(b"\n", 0, start) + 1, len(text[start:offset].decode(errors="replace")) + 1
+
+
+def shown(token: str) -> str:
+    """A piece of the file in quotes, shortened for a message."""
+    return repr(token if len(token) <= 40 else f"{token[:37]}...")
+
+
+def _read_raw(path: PathLike) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise DataFileError(path, "There is no such file; check the path.") from error
+    except IsADirectoryError as error:
+        raise DataFileError(path, "This is a directory; give the path of one data file.") from error
+    except OSError as error:
+        raise DataFileError(path, f"The file cannot be read ({error.strerror or error}); check it.") from error
+
+
+def _decompress(path: PathLike, raw: bytes) -> bytes:
+    for kind, magic, decompress in _ARCHIVES:
+        if magic.match(raw):
+            try:
+                return decompress(raw)
+            except _DAMAGE as error:
+                sentence = f"The {kind} archive is truncated or corrupt ({error}); copy or download it again."
+                raise DataFileError(path, sentence) from error
+    return raw
+
+
+def _check_text(path: PathLike, text: bytes) -> None:
+    nul = text.find(b"\0")
+    if nul >= 0:
+        sentence = "There is a NUL byte, so this is binary data or UTF-16; save the file as UTF-8 text."
+        raise DataFileError(path, sentence, *locate(text, nul))
+    if text.isascii():
+        return
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        sentence = f"The byte 0x{text[error.start]:02x} is not valid UTF-8 here; save the file as UTF-8 text."
+        raise DataFileError(path, sentence, *locate(text, error.start)) from None
+
+
+def _create(path: PathLike) -> IO[bytes]:
+    match Path(path).suffix.lower():
+        case ".gz":
+            # No time stamp: the same data give the same file.
+            return cast("IO[bytes]", gzip.GzipFile(path, "wb", mtime=0))
+        case ".bz2":
+            return bz2.open(path, "wb")
+        case ".xz":
+            return lzma.open(path, "wb")
+        case _:
+            return Path(path).open("wb")

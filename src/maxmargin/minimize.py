@@ -1,0 +1,206 @@
+"""The one loop: every solver is run, stopped, judged and recorded here.
+
+A solver only makes progress. When to stop (gap, iterations, time, Ctrl-C, callback, no more progress), which point to
+keep, and what the history says are decided in this file, once. A solver may suggest that it is finished; only the
+certificate concludes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from maxmargin.certificate import Certifiable, certify
+from maxmargin.interrupts import Interrupts
+from maxmargin.progress import ProgressLine
+from maxmargin.protocols import Solver
+from maxmargin.solution import Certificate, Point, Record, Solution, Status
+
+Callback = Callable[[Record], Any]
+
+# A fit is stalled when the best gap has not fallen by a tenth while the work grew fivefold. First-order methods have
+# long plateaus: "doubled" gave up on a9a at 1.4e-6 on its way to 1e-6.
+STALL_FACTOR = 0.9
+STALL_ROUNDS = 500
+STALL_GROWTH = 4
+HISTORY_LENGTH = 1024
+UNLIMITED = 2**62
+
+
+def minimize(
+    problem: Certifiable,
+    solver: Solver,
+    *,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    callback: Callback | None = None,
+    warm: Solution | Point | None = None,
+    verbose: int = 0,
+) -> Solution:
+    """Solve a problem and prove how well.
+
+    Parameters
+    ----------
+    problem : Problem or BoxQP
+        What to solve.
+    solver : Solver
+        How to make progress.
+    tol : float
+        Stop when the certified relative duality gap is at most this.
+    max_iter : int, optional
+        Limit on the solver's iterations (epochs, pair steps, ...).
+    max_time : float, optional
+        Limit in seconds, certification included.
+    callback : callable, optional
+        Called with a `Record` after every round; the fit stops if it returns a true value.
+    warm : Solution or Point, optional
+        Where to start.
+    verbose : int
+        1 shows a progress line on standard error.
+
+    Returns
+    -------
+    Solution
+        The best certified point with its certificate, a status and the history.
+
+    Raises
+    ------
+    ValueError
+        If the solver does not support the problem; the message says why.
+
+    """
+    reason = solver.supports(problem)
+    if reason is not None:
+        raise ValueError(f"solver={solver.name!r} cannot solve this problem: {reason}.")
+    clock = time.perf_counter
+    run = _Run(problem, solver, tol, max_time, clock(), clock)
+    start = warm.point if isinstance(warm, Solution) else warm
+    with Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+        state = solver.start(problem, start)
+        status = run.judge(state, interrupts)
+        while status is None:
+            limit = UNLIMITED if max_iter is None else max_iter - state.iterations
+            if limit <= 0:
+                status = run.judge(state, interrupts) or Status.MAX_ITER
+                break
+            state = solver.advance(problem, state, limit)
+            status = run.look(state, interrupts)
+            if run.history:
+                line.show(run.history[-1])
+                if status is None and callback is not None and callback(run.history[-1]):
+                    status = run.judge(state, interrupts) or Status.CALLBACK
+    return run.solution(status, state.iterations)
+
+
+class _Run:
+    """What the loop remembers: the best certified point, the history, and what certificates cost."""
+
+    def __init__(
+        self,
+        problem: Certifiable,
+        solver: Solver,
+        tol: float,
+        max_time: float | None,
+        began: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.problem, self.solver, self.tol, self.max_time = problem, solver, tol, max_time
+        self.began, self.clock = began, clock
+        self.best: tuple[Point, Certificate] | None = None
+        self.history: list[Record] = []
+        self.rounds = 0
+        self.passes = 0.0  # spent on certificates
+        self.seconds_per_pass = 0.0
+        self.judged_at = -1  # iterations of the state that was judged last
+        self.progress_gap, self.progress_round = math.inf, 0
+
+    def look(self, state: Any, interrupts: Interrupts) -> Status | None:
+        """Decide after a round whether to go on. Certifies if there is reason to."""
+        self.rounds += 1
+        if interrupts.pending:
+            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=0.5)
+        if self.max_time is not None and self._seconds() + self._reserve(state) >= self.max_time:
+            left = self.max_time - self._seconds()
+            return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(left, 0.2) * 2.0)
+        if self._claims_to_be_done(state) or self._check_is_due(state):
+            status = self.judge(state, interrupts)
+            if status is not None:
+                return status
+            if state.exhausted:
+                return Status.STALLED
+        else:
+            self._record(state, state.estimate[0], state.estimate[1], certified=False)
+        return Status.STALLED if self._is_stalled(state) else None
+
+    def judge(self, state: Any, interrupts: Interrupts) -> Status | None:
+        """Certify the solver's point and keep it if it is the best; the status if the fit may end with it."""
+        if self.judged_at == state.iterations:
+            return None
+        began = self.clock()
+        point = self.solver.point(self.problem, state)
+        try:
+            with interrupts.immediate():
+                certificate = certify(self.problem, point)
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            return Status.INTERRUPTED
+        self.judged_at = state.iterations
+        self.passes += certificate.passes
+        if certificate.passes > 0.0:
+            self.seconds_per_pass = (self.clock() - began) / certificate.passes
+        if self.best is None or certificate.relative_gap <= self.best[1].relative_gap:
+            self.best = point, certificate
+        self._record(state, certificate.primal, certificate.dual, certified=True)
+        return Status.CONVERGED if certificate.relative_gap <= self.tol else None
+
+    def solution(self, status: Status, iterations: int) -> Solution:
+        """The best point with everything known about it."""
+        assert self.best is not None
+        point, certificate = self.best
+        return Solution(
+            point=point,
+            certificate=certificate,
+            status=status,
+            solver=self.solver.name,
+            tol=self.tol,
+            iterations=iterations,
+            seconds=self._seconds(),
+            history=tuple(self.history),
+        )
+
+    def _stop_in_time(self, state: Any, interrupts: Interrupts, status: Status, patience: float) -> Status:
+        """Judge the last point too, unless that would take longer than the user should wait."""
+        if self._reserve(state) <= patience:
+            return self.judge(state, interrupts) or status
+        return status
+
+    def _claims_to_be_done(self, state: Any) -> bool:
+        primal, dual = state.estimate
+        return state.exhausted or Certificate(primal, dual).relative_gap <= self.tol
+
+    def _check_is_due(self, state: Any) -> bool:
+        """At rounds 1, 2, 4, 8, ..., as long as certificates stay a small share of the work."""
+        power_of_two = self.rounds & (self.rounds - 1) == 0
+        return power_of_two and (self.rounds == 1 or self.passes <= 0.25 * state.counters["passes"])
+
+    def _is_stalled(self, state: Any) -> bool:
+        gap = self.history[-1].relative_gap
+        if gap <= STALL_FACTOR * self.progress_gap:
+            self.progress_gap, self.progress_round = gap, self.rounds
+        return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)
+
+    def _record(self, state: Any, primal: float, dual: float, certified: bool) -> None:
+        if len(self.history) >= HISTORY_LENGTH:  # thin out: a long fit is drawn well enough by every other line
+            self.history = self.history[::2]
+        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, dict(state.counters)))
+
+    def _seconds(self) -> float:
+        return self.clock() - self.began
+
+    def _reserve(self, state: Any) -> float:
+        """Seconds that a certificate of the present point would take."""
+        return self.seconds_per_pass * state.certificate_passes

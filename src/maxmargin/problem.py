@@ -1,0 +1,208 @@
+"""The problem: operator, loss, penalty, sample weights and intercept, with its primal and dual value.
+
+    P(w, b)  = sum_i s_i loss((X w)_i + b, y_i) + penalty(w)
+    D(alpha) = -sum_i s_i loss*(-alpha_i / s_i, y_i) - penalty*(X^T alpha)
+
+``alpha`` is signed, ``alpha_i = -s_i slope_i`` at the optimum. A free intercept adds the constraint
+``sum_i alpha_i = 0``. A penalised one is the coefficient ``b / scale`` of a column that holds ``scale`` everywhere.
+With a kernel, ``w`` is an expansion over the samples, ``X w`` becomes ``K w`` and ``|w|^2`` becomes ``w^T K w``.
+
+This is the only normalisation inside the library: ``C``, ``alpha``, ``nu`` and ``1/n`` belong to the estimators.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin._jit import compiled, compiled_methods
+from maxmargin.bisection import middle_minimiser
+from maxmargin.operators import Columns, Rows
+from maxmargin.penalties import L2
+from maxmargin.protocols import Float, Intercept, Loss, Operator, Penalty
+from maxmargin.solution import Certificate, Point
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise ``sum_i s_i loss(z_i, y_i) + penalty(w)``, where ``z = X w + b``."""
+
+    operator: Operator
+    y: Float
+    loss: Loss
+    penalty: Penalty
+    s: Float
+    intercept: Intercept = "free"
+    intercept_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kernelised and not isinstance(self.penalty, L2):
+            raise ValueError(
+                f"A kernel needs an L2 penalty, the norm of its function space; got {type(self.penalty).__name__}."
+            )
+
+    @property
+    def lam(self) -> float:
+        """Strength of the penalty."""
+        return float(self.penalty.lam)
+
+    @property
+    def kernelised(self) -> bool:
+        """Whether the operator is a kernel matrix."""
+        return not isinstance(self.operator, (Rows, Columns))
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at a point, recomputed from the data."""
+        z = self.operator.apply(point.w)
+        alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
+        primal = self.losses(z + point.b) + self._penalty(point, z)
+        conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
+        dual = -_loss_conjugates(self.loss, alpha, self.y, self.s) - conjugate
+        return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
+
+    def losses(self, z: Float) -> float:
+        """``sum_i s_i loss(z_i, y_i)``."""
+        return float(_losses(self.loss, z, self.y, self.s))
+
+    def slopes(self, z: Float) -> Float:
+        """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""
+        return _slopes(self.loss, z, self.y, self.s)
+
+    def dual_box(self) -> tuple[Float, Float]:
+        """Smallest and largest value of each dual variable."""
+        return _dual_box(self.loss, self.y, self.s)
+
+    def feasible(self, alpha: Float) -> Float:
+        """A dual feasible point near ``alpha``.
+
+        It is clipped to its box, balanced if the intercept is free, and scaled into the domain of the penalty's
+        conjugate if that is bounded; both keep zeros and stay inside the box, which always contains zero.
+        """
+        low, high = self.dual_box()
+        alpha = np.clip(alpha, low, high)
+        if self.intercept == "free":
+            alpha = balanced(alpha)
+        limit = self.penalty.dual_limit()
+        if math.isfinite(limit):
+            largest = float(np.abs(self._dual_coefficients(alpha)).max(initial=0.0))
+            if largest > limit:
+                alpha = alpha * (limit / largest * (1.0 - 1e-15))
+        return alpha
+
+    def best_intercept(self, z: Float) -> float:
+        """Free intercept that minimises the primal for scores ``z = X w``; the middle one if there are several."""
+        scale = float(np.abs(z).max(initial=0.0) + np.abs(self.y).max(initial=0.0))
+        return middle_minimiser(_InterceptSlope(self.loss, z, self.y, self.s), scale)
+
+    def _penalty(self, point: Point, z: Float) -> float:
+        if self.kernelised:
+            cost = 0.5 * self.lam * float(point.w @ z)
+        else:
+            cost = _costs(self.penalty, point.w)
+        if self.intercept == "penalised":
+            cost += self.penalty.cost(point.b / self.intercept_scale)
+        return cost
+
+    def _conjugate_penalty(self, alpha: Float, w: Float, z: Float) -> tuple[float, float]:
+        """``penalty*(X^T alpha)`` and its cost in passes; reuses the scores ``z`` of ``w`` if they can serve."""
+        if not self.kernelised:
+            return float(_conjugate_costs(self.penalty, self._dual_coefficients(alpha))), 1.0
+        passes = 0.0
+        if not np.array_equal(alpha, self.lam * w):
+            z, passes = self.operator.apply(alpha) / self.lam, self.operator.passes(alpha)
+        conjugate = 0.5 * float(alpha @ z)
+        if self.intercept == "penalised":
+            conjugate += self.penalty.conjugate_cost(self.intercept_scale * float(alpha.sum()))
+        return conjugate, passes
+
+    def _dual_coefficients(self, alpha: Float) -> Float:
+        """``X^T alpha``, with the column of a penalised intercept."""
+        v = self.operator.adjoint(alpha)
+        return np.append(v, self.intercept_scale * alpha.sum()) if self.intercept == "penalised" else v
+
+
+def balanced(alpha: Float) -> Float:
+    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is zero."""
+    positive, negative = alpha > 0.0, alpha < 0.0
+    up, down = alpha[positive].sum(), -alpha[negative].sum()
+    if up == down:
+        return alpha
+    alpha = alpha.copy()
+    if up > down:
+        alpha[positive] *= down / up
+    else:
+        alpha[negative] *= up / down
+    return alpha
+
+
+@compiled
+def _losses(loss: Any, z: Float, y: Float, s: Float) -> float:
+    total = 0.0
+    for i in range(z.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.value(z[i], y[i])
+    return total
+
+
+@compiled
+def _slopes(loss: Any, z: Float, y: Float, s: Float) -> Float:
+    out = np.empty(z.shape[0])
+    for i in range(z.shape[0]):
+        out[i] = -s[i] * loss.slope(z[i], y[i])
+    return out
+
+
+@compiled
+def _loss_conjugates(loss: Any, alpha: Float, y: Float, s: Float) -> float:
+    total = 0.0
+    for i in range(alpha.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.conjugate(-alpha[i] / s[i], y[i])
+    return total
+
+
+@compiled
+def _dual_box(loss: Any, y: Float, s: Float) -> tuple[Float, Float]:
+    low, high = np.zeros(y.shape[0]), np.zeros(y.shape[0])
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            least, most = loss.dual_range(y[i])
+            low[i], high[i] = s[i] * least, s[i] * most
+    return low, high
+
+
+@compiled
+def _costs(penalty: Any, w: Float) -> float:
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += penalty.cost(w[j])
+    return total
+
+
+@compiled
+def _conjugate_costs(penalty: Any, v: Float) -> float:
+    total = 0.0
+    for j in range(v.shape[0]):
+        total += penalty.conjugate_cost(v[j])
+    return total
+
+
+@compiled_methods
+class _InterceptSlope(NamedTuple):
+    """The sum of the losses as a function of the intercept."""
+
+    loss: Any
+    z: Float
+    y: Float
+    s: Float
+
+    def derivative(self, b: float) -> float:
+        total, size = 0.0, 0.0
+        for i in range(self.z.shape[0]):
+            g = self.s[i] * self.loss.slope(self.z[i] + b, self.y[i])
+            total += g
+            size += abs(g)
+        return 0.0 if abs(total) <= 1e-13 * size else total

@@ -1,0 +1,143 @@
+"""The roles that the parts of the library play for each other, and the aliases for arrays.
+
+A part is whatever has the right methods: nothing here is inherited from. Scalar methods of losses, penalties and
+kernels are called from compiled loops, so their classes are ``NamedTuple`` types marked with ``@compiled_methods``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
+Array: TypeAlias = NDArray[Any]
+Intercept: TypeAlias = Literal["free", "penalised"] | None
+
+
+class Loss(Protocol):
+    """A convex function of the score ``z`` for a target ``y``."""
+
+    def value(self, z: float, y: float) -> float:
+        """Loss at score ``z``."""
+
+    def slope(self, z: float, y: float) -> float:
+        """A subgradient with respect to ``z``."""
+
+    def conjugate(self, u: float, y: float) -> float:
+        """``sup_z u z - value(z, y)``; infinite outside of its domain."""
+
+    def dual_range(self, y: float) -> tuple[float, float]:
+        """Smallest interval that holds ``-slope(z, y)`` for every ``z``."""
+
+    def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
+        """Dual variable that maximises ``-s conjugate(-a'/s, y) - (a' - a) z - q (a' - a)^2 / 2`` over ``a'``."""
+
+
+class Penalty(Protocol):
+    """A convex, separable function of the coefficients."""
+
+    @property
+    def lam(self) -> float:
+        """Strength of the penalty."""
+
+    def cost(self, w: float) -> float:
+        """Penalty of one coefficient."""
+
+    def conjugate_cost(self, v: float) -> float:
+        """``sup_w v w - cost(w)``; infinite outside of its domain."""
+
+    def dual_limit(self) -> float:
+        """Largest ``|v|`` for which ``conjugate_cost(v)`` is finite."""
+
+    def prox(self, v: float, step: float) -> float:
+        """``argmin_w cost(w) + (w - v)^2 / (2 step)``."""
+
+
+class Kernel(Protocol):
+    """A Mercer kernel that depends on two points through one measurement of the pair and their squared norms."""
+
+    def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
+        """Value of the kernel for the measurement ``m`` (inner product or distance)."""
+
+
+class Vectors(Protocol):
+    """A sequence of vectors, dense or sparse, as compiled loops see it."""
+
+    def dot(self, i: int, w: Float) -> float:
+        """Inner product of vector ``i`` with the dense vector ``w``."""
+
+    def add(self, i: int, step: float, w: Float) -> None:
+        """``w += step * vector i``."""
+
+    def squared_length(self, i: int) -> float:
+        """Squared Euclidean norm of vector ``i``."""
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """The map from coefficients to scores and its adjoint.
+
+    For a matrix the coefficients are ``w`` and the scores ``X w``. For a kernel the coefficients are the expansion
+    ``beta`` of a function over the samples, the scores ``K beta``, and the adjoint is the identity.
+    """
+
+    n_samples: int
+
+    def apply(self, w: Float) -> Float:
+        """Scores of the samples, recomputed in float64."""
+
+    def adjoint(self, alpha: Float) -> Float:
+        """Coefficients of ``sum_i alpha_i x_i``, recomputed in float64."""
+
+    def passes(self, w: Float) -> float:
+        """Cost of ``apply(w)``, where reading the whole matrix once costs 1."""
+
+
+class State(Protocol):
+    """What a solver carries from round to round, as far as the loop looks at it."""
+
+    @property
+    def iterations(self) -> int:
+        """Iterations so far, in the unit that the solver documents."""
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """The solver's own primal and dual value; infinite where it does not know."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the solver cannot make further progress."""
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """What the solver counts; ``passes`` over the data always."""
+
+    @property
+    def certificate_passes(self) -> float:
+        """Passes over the data that a certificate of the present point would take."""
+
+
+class Solver(Protocol):
+    """How to make progress on a problem: no loop, no stopping rule, no printing."""
+
+    @property
+    def name(self) -> str:
+        """The name under which users choose it."""
+
+    def supports(self, problem: Any) -> str | None:
+        """``None``, or the reason why not, as the end of a sentence."""
+
+    def start(self, problem: Any, warm: Any) -> Any:
+        """The first state, near a given point if there is one."""
+
+    def advance(self, problem: Any, state: Any, limit: int) -> Any:
+        """The state after one round of at most ``limit`` iterations: some milliseconds of compiled work.
+
+        How much a round does must not depend on the clock, so that equal fits give equal bits.
+        """
+
+    def point(self, problem: Any, state: Any) -> Any:
+        """The point that a state stands for."""

@@ -1,0 +1,102 @@
+"""What a solver returns: a point, the certificate that judges it, why it stopped, and how it got there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+from maxmargin.protocols import Float
+
+
+class Status(Enum):
+    """Why a fit stopped. The value is the sentence that a user reads."""
+
+    CONVERGED = "Converged: the certified relative duality gap is within the tolerance"
+    MAX_ITER = "Stopped at the iteration limit before the tolerance was reached"
+    MAX_TIME = "Stopped at the time limit before the tolerance was reached"
+    INTERRUPTED = "Stopped by Ctrl-C; the best point so far was kept"
+    CALLBACK = "Stopped by a callback; the best point so far was kept"
+    STALLED = "Stopped because rounding errors or ill conditioning prevent further progress"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Point:
+    """A primal point and a dual point.
+
+    ``w`` are the coefficients (for kernels the expansion over the samples), ``b`` the intercept, and ``alpha`` the
+    signed dual variables, one per sample; ``None`` lets the certificate derive them from the slopes of the losses.
+    """
+
+    w: Float
+    b: float
+    alpha: Float | None = None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal and dual value at a point, recomputed from the data. The optimum lies between them."""
+
+    primal: float
+    dual: float
+    passes: float = 0.0  # over the data, to compute it
+
+    @property
+    def gap(self) -> float:
+        """Duality gap: no point is better than this one by more."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """Duality gap divided by the larger of the two absolute values."""
+        if math.isinf(self.gap):
+            return math.inf
+        scale = max(abs(self.primal), abs(self.dual))
+        # Rounding can leave a gap of minus 1e-17 at an optimum; the gap of a feasible pair is never negative.
+        return max(self.gap, 0.0) / scale if scale > 0.0 else 0.0
+
+    def scaled(self, factor: float) -> Certificate:
+        """The certificate of the same problem with its objective multiplied by ``factor``."""
+        return Certificate(factor * self.primal, factor * self.dual, self.passes)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a fit's history."""
+
+    seconds: float
+    iterations: int
+    primal: float
+    dual: float
+    certified: bool  # recomputed from scratch, or the solver's own estimate
+    counters: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def relative_gap(self) -> float:
+        """Relative duality gap of this line."""
+        return Certificate(self.primal, self.dual).relative_gap
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best point that was found, what it is worth, and why the search ended."""
+
+    point: Point
+    certificate: Certificate
+    status: Status
+    solver: str
+    tol: float
+    iterations: int
+    seconds: float
+    history: tuple[Record, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The status with its numbers, in one sentence."""
+        return (
+            f"{self.status}: relative gap {self.certificate.relative_gap:.2e} (asked for {self.tol:.0e}) "
+            f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s."
+        )
