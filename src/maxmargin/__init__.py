@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from maxmargin.estimators import SVC, LinearSVC
+from maxmargin.estimators import SVC, LinearSVC, Verdict, certify
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
 from maxmargin.quadratic import BoxQP
@@ -20,5 +20,7 @@ __all__ = [
     "Record",
     "Solution",
     "Status",
+    "Verdict",
+    "certify",
     "minimize",
 ]

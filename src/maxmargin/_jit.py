@@ -92,6 +92,11 @@ def compiled_methods(cls: Class) -> Class:
                     f"{cls.__name__}.{name} takes ({', '.join(parameters)}), but compiled methods called {name!r} "
                     f"take ({', '.join(_parameters[name])}) everywhere: rename the method or its parameters."
                 )
+        hidden = [name for name in getattr(cls, "_fields", ()) if name in _parameters]
+        if hidden:
+            raise TypeError(
+                f"{cls.__name__} has a field {hidden[0]!r}, but compiled loops take that name for a method: rename it."
+            )
         _watched_modules.add(cls.__module__)
     return cls
 
@@ -113,23 +118,41 @@ def _make_dispatcher(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _cache_class() -> Any:
-    """Numba's function cache with the fingerprint of every source that a loop can reach in its key.
+    """Numba's function cache with another key.
 
-    Numba itself looks only at the file of the outermost function: after an edit of a loss in another file it would
-    go on running the old one.
+    Numba itself looks only at the file of the outermost function: after an edit of a loss in another file it would go
+    on running the old one. So the key has a fingerprint of every source that the loop can reach. Numba also stores the
+    argument types themselves, so that one loss from a module that is gone would make the whole index unreadable. Here
+    they are described in words.
     """
-    from numba.core.caching import FunctionCache
+    from numba.core import caching
+
+    FunctionCache: Any = caching.FunctionCache
 
     class FingerprintedCache(FunctionCache):  # type: ignore[misc]
         def _index_key(self, sig: Any, codegen: Any) -> Any:
-            return (*super()._index_key(sig, codegen), fingerprint())
+            _, magic, hashes = super()._index_key(sig, codegen)
+            names = [_describe(argument) for argument in getattr(sig, "args", sig)]
+            inside = f"{__package__}."
+            modules = {self._py_func.__module__, *(part for name in names for part in name.split("|")[1::2])}
+            foreign = any(not module.startswith(inside) for module in modules)
+            return tuple(names), magic, hashes, fingerprint(foreign=foreign)
 
     return FingerprintedCache
 
 
-def fingerprint() -> str:
-    """Hash of the package's sources and of every outside module that marked something for compilation."""
-    return _fingerprint(frozenset(_watched_modules))
+def _describe(numba_type: Any) -> str:
+    """A numba type in words, with the module (between bars) and name of every ``NamedTuple`` class in it."""
+    cls = getattr(numba_type, "instance_class", None)
+    if cls is None:
+        return str(numba_type).replace("|", "/")
+    fields = ", ".join(_describe(field) for field in numba_type)
+    return f"|{cls.__module__}|{cls.__qualname__}({fields})"
+
+
+def fingerprint(*, foreign: bool = False) -> str:
+    """Hash of the package's sources and, if asked for, of every outside module that marked something."""
+    return _fingerprint(frozenset(_watched_modules) if foreign else frozenset())
 
 
 @functools.cache

@@ -32,6 +32,9 @@ class Hinge(NamedTuple):
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
 
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return 0.0 if 0.0 < y * a < s else math.inf
+
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         slack = self.margin - y * z
         if q > 0.0:
@@ -56,6 +59,9 @@ class SquaredHinge(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return (0.0, math.inf) if y > 0.0 else (-math.inf, 0.0)
+
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return 0.5 / s if y * a > 0.0 else math.inf
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         return y * max((self.margin - y * z + q * y * a) / (q + 0.5 / s), 0.0)
@@ -82,6 +88,9 @@ class HuberHinge(NamedTuple):
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
 
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return self.mu / s if 0.0 < y * a < s else math.inf
+
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         return y * min(max((1.0 - y * z + q * y * a) / (q + self.mu / s), 0.0), s)
 
@@ -107,6 +116,9 @@ class Logistic(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
+
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return self.temperature * s / (y * a * (s - y * a)) if 0.0 < y * a < s else math.inf
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         # In t = logit(alpha / s) the optimality condition T t + y z + q (s sigmoid(t) - y a) = 0 has a slope of at
@@ -147,6 +159,9 @@ class Squared(NamedTuple):
     def dual_range(self, y: float) -> tuple[float, float]:
         return -math.inf, math.inf
 
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return 1.0 / (self.curvature * s)
+
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         return (y - z + q * a) / (q + 1.0 / (self.curvature * s))
 
@@ -170,6 +185,9 @@ class EpsilonInsensitive(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return -1.0, 1.0
+
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return 0.0 if 0.0 < abs(a) < s else math.inf
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         if q > 0.0:
@@ -196,6 +214,9 @@ class SquaredEpsilonInsensitive(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return -math.inf, math.inf
+
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return 0.5 / s if a != 0.0 else math.inf
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         return _soft_threshold(y - z + q * a, self.epsilon) / (q + 0.5 / s)

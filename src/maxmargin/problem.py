@@ -60,12 +60,16 @@ class Problem:
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
         primal = self.losses(z + point.b) + self._penalty(point, z)
         conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
-        dual = -_loss_conjugates(self.loss, alpha, self.y, self.s) - conjugate
+        dual = -self.conjugates(alpha) - conjugate
         return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
 
     def losses(self, z: Float) -> float:
         """``sum_i s_i loss(z_i, y_i)``."""
         return float(_losses(self.loss, z, self.y, self.s))
+
+    def conjugates(self, alpha: Float) -> float:
+        """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
+        return float(_loss_conjugates(self.loss, alpha, self.y, self.s))
 
     def slopes(self, z: Float) -> Float:
         """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""
@@ -89,7 +93,7 @@ class Problem:
         if math.isfinite(limit):
             largest = float(np.abs(self._dual_coefficients(alpha)).max(initial=0.0))
             if largest > limit:
-                alpha = alpha * (limit / largest * (1.0 - 1e-15))
+                alpha = alpha * (limit / largest * (1.0 - 1e-12))  # the next product rounds differently
         return alpha
 
     def best_intercept(self, z: Float) -> float:

@@ -32,6 +32,9 @@ class Loss(Protocol):
     def dual_range(self, y: float) -> tuple[float, float]:
         """Smallest interval that holds ``-slope(z, y)`` for every ``z``."""
 
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        """Second derivative of ``s conjugate(-a/s, y)`` in ``a``; infinite where ``a`` does not react to the score."""
+
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         """Dual variable that maximises ``-s conjugate(-a'/s, y) - (a' - a) z - q (a' - a)^2 / 2`` over ``a'``."""
 
@@ -71,6 +74,12 @@ class Vectors(Protocol):
 
     def add(self, i: int, step: float, w: Float) -> None:
         """``w += step * vector i``."""
+
+    def add_outer(self, i: int, weight: float, H: Float) -> None:
+        """``H += weight * (vector i) (vector i)^T``, lower triangle only."""
+
+    def add_squares(self, i: int, weight: float, w: Float) -> None:
+        """``w += weight * (vector i)^2``, entry by entry."""
 
     def squared_length(self, i: int) -> float:
         """Squared Euclidean norm of vector ``i``."""

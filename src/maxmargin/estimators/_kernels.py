@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.estimators._multiclass import BinaryTask
 from maxmargin.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
-from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, cross_gram
+from maxmargin.losses import Hinge
+from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, cross_gram
 from maxmargin.operators.gram import BLOCK_VALUES, checked_values
 from maxmargin.operators.rows import is_sparse
-from maxmargin.protocols import Float, Kernel
+from maxmargin.penalties import L2
+from maxmargin.problem import Problem
+from maxmargin.protocols import Float, Intercept, Kernel
 
 KERNEL_NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 
@@ -53,6 +57,23 @@ def training_operator(estimator: Any, X: Any) -> Gram:
     if callable(estimator.kernel):
         return CallableGram(estimator.kernel, X)
     return KernelGram(make_kernel(estimator), X)
+
+
+def members_of(estimator: Any, X: Any, task: BinaryTask) -> Any:
+    """The samples of a binary task, or its part of a precomputed kernel matrix."""
+    if task.members.size == X.shape[0]:
+        return X
+    part = X[task.members]
+    return part[:, task.members] if estimator.kernel == "precomputed" else part
+
+
+def hinge_problem(
+    estimator: Any, X: Any, task: BinaryTask, s: Float, intercept: Intercept, *, as_rows: bool
+) -> Problem:
+    """The C-SVM problem of a binary task; a linear kernel may be posed with rows of features instead."""
+    part = members_of(estimator, X, task)
+    operator = Rows(part) if as_rows else training_operator(estimator, part)
+    return Problem(operator, task.y, Hinge(), L2(1.0), s[task.members], intercept)
 
 
 def kernel_scores(estimator: Any, X: Any, expansions: Float) -> Float:

@@ -63,3 +63,30 @@ def most_votes(pair_scores: Float, n_classes: int) -> Index:
         count[:, i] += pair_scores[:, k] > 0.0
         count[:, j] += pair_scores[:, k] <= 0.0
     return np.asarray(count.argmax(axis=1))
+
+
+def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
+    """Pairwise coefficients in LIBSVM's layout: for a support vector of class c, row k is its pair with class k.
+
+    Rows from c on stand for the next class, because a class has no pair with itself.
+    """
+    out = np.zeros((n_classes - 1, codes.size))
+    pair = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            out[j - 1, codes == i] = expansions[pair, codes == i]
+            out[i, codes == j] = expansions[pair, codes == j]
+            pair += 1
+    return out
+
+
+def by_pair(dual_coef: Float, codes: Array, n_classes: int) -> Float:
+    """The inverse of `by_other_class`."""
+    out = np.zeros((n_classes * (n_classes - 1) // 2, codes.size))
+    pair = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            out[pair, codes == i] = dual_coef[j - 1, codes == i]
+            out[pair, codes == j] = dual_coef[i, codes == j]
+            pair += 1
+    return out

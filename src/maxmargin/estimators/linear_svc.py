@@ -19,7 +19,7 @@ from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Solution
-from maxmargin.solvers import automatic, make_solver
+from maxmargin.solvers import DualCoordinate, Newton, automatic, make_solver
 
 
 class LinearSVC(Classifier):
@@ -39,7 +39,7 @@ class LinearSVC(Classifier):
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a margin.
     dual : "auto" or bool, default="auto"
-        Whether the solver works on the dual. It never changes the problem; False is refused by dual solvers.
+        True is "dual_coordinate", False is "newton", whatever the number of features. The problem is the same.
     tol : float, default=1e-4
         Relative duality gap at which to stop.
     C : float, default=1.0
@@ -57,13 +57,13 @@ class LinearSVC(Classifier):
     random_state : int, RandomState or None, default=None
         Seed of the solver's permutations; None is a fixed seed.
     max_iter : int, default=-1
-        Limit on the solver's iterations (epochs); -1 for none.
+        Limit on the solver's iterations (epochs or Newton steps); -1 for none.
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "penalised" if `fit_intercept`, as in LIBLINEAR.
     shrinking : bool, default=True
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
-        Name of a solver.
+        Name of a solver; "auto" is "newton" for up to 256 features, "dual_coordinate" for more.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -166,7 +166,7 @@ class LinearSVC(Classifier):
         X, y = _check.check_training_data(self, X, y)
         self.classes_, codes = _check.check_classes(self, y)
         s, _ = _check.check_weights(self, X, codes, sample_weight)
-        name = automatic(kernelised=False) if self.solver == "auto" else self.solver
+        name = self._solver_name(X.shape[1])
         solver = make_solver(name, shrinking=self.shrinking, seed=self._seed())
         intercept = _check.check_intercept(self, "penalised")
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
@@ -223,16 +223,20 @@ class LinearSVC(Classifier):
         codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
+    def _solver_name(self, n_features: int) -> str:
+        if self.solver != "auto":
+            return str(self.solver)
+        if self.dual == "auto":
+            return automatic(kernelised=False, n_features=n_features)
+        return DualCoordinate.name if self.dual else Newton.name
+
     def _refuse_contradictions(self) -> None:
         if self.penalty == "l1":
             raise ValueError("penalty='l1' has no solver in this version of LinearSVC; use penalty='l2'.")
         if self.multi_class == "crammer_singer":
             raise ValueError("multi_class='crammer_singer' has no solver in this version; use 'ovr' or 'ovo'.")
-        if self.dual is False and self.solver in ("auto", "dual_coordinate"):
-            raise ValueError(
-                "dual=False asks for a primal solver, but this version has dual ones only. The optimum is the same: "
-                "use dual='auto'."
-            )
+        if (self.dual is False and self.solver == "dual_coordinate") or (self.dual is True and self.solver == "newton"):
+            raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
 
     def _keep(self, n_samples: int, tasks: list[BinaryTask], solutions: list[Solution]) -> None:
         """Sets: the fitted attributes."""

@@ -13,12 +13,9 @@ from maxmargin.estimators import _check, _multiclass
 from maxmargin.estimators._callbacks import FitTasks, with_callbacks
 from maxmargin.estimators._classifier import COMMON_CONSTRAINTS, POSITIVE, Classifier
 from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
-from maxmargin.estimators._kernels import KERNEL_NAMES, bandwidth, kernel_scores, training_operator
+from maxmargin.estimators._kernels import KERNEL_NAMES, bandwidth, hinge_problem, kernel_scores
 from maxmargin.estimators._multiclass import BinaryTask
-from maxmargin.losses import Hinge
-from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Solution
@@ -73,7 +70,8 @@ class SVC(Classifier):
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "free", as in LIBSVM.
     solver : str, default="auto"
-        Name of a solver; "auto" is "dual_coordinate" for the linear kernel, "smo" otherwise.
+        Name of a solver; "auto" is "smo", or for the linear kernel "newton" (up to 256 features) or
+        "dual_coordinate".
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -197,19 +195,20 @@ shape_fit_, n_features_in_, feature_names_in_
         self.classes_, codes = _check.check_classes(self, y)
         s, self.class_weight_ = _check.check_weights(self, X, codes, sample_weight)
         self._gamma = bandwidth(self, X, sample_weight)
-        name = automatic(kernelised=self.kernel != "linear") if self.solver == "auto" else self.solver
+        name = (
+            automatic(kernelised=self.kernel != "linear", n_features=X.shape[1])
+            if self.solver == "auto"
+            else self.solver
+        )
         solver = make_solver(name, shrinking=self.shrinking, cache_size=self.cache_size, seed=self._seed())
         intercept = _check.check_intercept(self, "free")
         tasks = _multiclass.binary_tasks(codes, self.classes_, self.multi_class)
         listeners = FitTasks(self, X, y, len(tasks))
 
+        as_rows = self.kernel == "linear" and name in LINEAR
+
         def pose(task: BinaryTask) -> Problem:
-            part = X if task.members.size == X.shape[0] else X[task.members]
-            if self.kernel == "precomputed" and part is not X:
-                part = part[:, task.members]
-            linear = self.kernel == "linear" and name in LINEAR
-            operator = Rows(part) if linear else training_operator(self, part)
-            return Problem(operator, task.y, Hinge(), L2(1.0), s[task.members], intercept)
+            return hinge_problem(self, X, task, s, intercept, as_rows=as_rows)
 
         solutions = solve_tasks(self, tasks, pose, solver, listeners)
         self._keep(X, codes, tasks, solutions)
@@ -302,7 +301,7 @@ shape_fit_, n_features_in_, feature_names_in_
         expansions = expansions[:, self.support_]
         pairwise = self.multi_class == "ovo" and self.classes_.size > 2
         self.dual_coef_ = (
-            _by_other_class(expansions, self._support_codes, self.classes_.size) if pairwise else expansions
+            _multiclass.by_other_class(expansions, self._support_codes, self.classes_.size) if pairwise else expansions
         )
         self.intercept_ = np.array([solution.point.b for solution in solutions])
         self.shape_fit_ = X.shape
@@ -314,7 +313,7 @@ shape_fit_, n_features_in_, feature_names_in_
     def _expansions(self) -> Float:
         """Coefficients of the support vectors in each binary problem."""
         if self.multi_class == "ovo" and self.classes_.size > 2:
-            return _by_pair(self.dual_coef_, self._support_codes, self.classes_.size)
+            return _multiclass.by_pair(self.dual_coef_, self._support_codes, self.classes_.size)
         return self.dual_coef_
 
     def _scores(self, X: Any) -> Float:
@@ -323,30 +322,3 @@ shape_fit_, n_features_in_, feature_names_in_
         else:
             scores = kernel_scores(self, X, self._expansions())
         return np.asarray(scores, dtype=np.float64) + self.intercept_
-
-
-def _by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
-    """Pairwise coefficients in LIBSVM's layout: for a support vector of class c, row k is its pair with class k.
-
-    Rows from c on stand for the next class, because a class has no pair with itself.
-    """
-    out = np.zeros((n_classes - 1, codes.size))
-    pair = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            out[j - 1, codes == i] = expansions[pair, codes == i]
-            out[i, codes == j] = expansions[pair, codes == j]
-            pair += 1
-    return out
-
-
-def _by_pair(dual_coef: Float, codes: Array, n_classes: int) -> Float:
-    """The inverse of `_by_other_class`."""
-    out = np.zeros((n_classes * (n_classes - 1) // 2, codes.size))
-    pair = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            out[pair, codes == i] = dual_coef[j - 1, codes == i]
-            out[pair, codes == j] = dual_coef[i, codes == j]
-            pair += 1
-    return out

@@ -35,6 +35,20 @@ class DenseVectors(NamedTuple):
         for k in range(x.shape[0]):
             w[k] += step * x[k]
 
+    def add_outer(self, i: int, weight: float, H: Float) -> None:
+        x = self.X[i]
+        for k in range(x.shape[0]):
+            if x[k] != 0.0:
+                scaled = weight * x[k]
+                row = H[k]
+                for m in range(k + 1):
+                    row[m] += scaled * x[m]
+
+    def add_squares(self, i: int, weight: float, w: Float) -> None:
+        x = self.X[i]
+        for k in range(x.shape[0]):
+            w[k] += weight * x[k] * x[k]
+
     def squared_length(self, i: int) -> float:
         x = self.X[i]
         total = 0.0
@@ -61,6 +75,16 @@ class SparseVectors(NamedTuple):
     def add(self, i: int, step: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[self.indices[k]] += step * self.data[k]
+
+    def add_outer(self, i: int, weight: float, H: Float) -> None:
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            scaled = weight * self.data[k]
+            for m in range(self.indptr[i], k + 1):  # indices ascend: the lower triangle
+                H[self.indices[k], self.indices[m]] += scaled * self.data[m]
+
+    def add_squares(self, i: int, weight: float, w: Float) -> None:
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[self.indices[k]] += weight * self.data[k] * self.data[k]
 
     def squared_length(self, i: int) -> float:
         total = 0.0

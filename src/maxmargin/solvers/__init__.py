@@ -6,28 +6,37 @@ from typing import Any
 
 from maxmargin.protocols import Solver
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.smo import SMO
 
 SOLVERS: dict[str, type[Any]] = {
     DualCoordinate.name: DualCoordinate,
+    Newton.name: Newton,
     SMO.name: SMO,
 }
 
 # Which solvers see the samples as rows of features; the others see them through a kernel matrix.
-LINEAR = frozenset({DualCoordinate.name})
+LINEAR = frozenset({DualCoordinate.name, Newton.name})
 
 
-def automatic(*, kernelised: bool) -> str:
+# Up to this many features a Newton step is cheap, and its indifference to column scales decides.
+FEW_FEATURES = 256
+
+
+def automatic(*, kernelised: bool, n_features: int) -> str:
     """Name of the solver that ``solver="auto"`` stands for.
 
-    ==============================  ===================
-    samples are seen through        solver
-    ==============================  ===================
-    a kernel                        ``smo``
-    a linear kernel, or rows        ``dual_coordinate``
-    ==============================  ===================
+    ==================================================  ===================
+    samples                                             solver
+    ==================================================  ===================
+    seen through a kernel other than the linear one     ``smo``
+    rows of at most 256 features                        ``newton``
+    rows of more features                               ``dual_coordinate``
+    ==================================================  ===================
     """
-    return SMO.name if kernelised else DualCoordinate.name
+    if kernelised:
+        return SMO.name
+    return Newton.name if n_features <= FEW_FEATURES else DualCoordinate.name
 
 
 def make_solver(name: str, **options: Any) -> Solver:
@@ -39,4 +48,4 @@ def make_solver(name: str, **options: Any) -> Solver:
     return solver
 
 
-__all__ = ["LINEAR", "SMO", "SOLVERS", "DualCoordinate", "automatic", "make_solver"]
+__all__ = ["LINEAR", "SMO", "SOLVERS", "DualCoordinate", "Newton", "automatic", "make_solver"]

@@ -1,0 +1,306 @@
+"""A neutral referee: how well did a fitted model, ours or scikit-learn's, solve the problem it claims to solve?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import sklearn.svm
+from sklearn.linear_model import Lasso, Ridge
+from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
+
+from maxmargin.certificate import certify as certify_point
+from maxmargin.estimators._kernels import hinge_problem, members_of, training_operator
+from maxmargin.estimators._multiclass import BinaryTask, binary_tasks, by_pair
+from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.svc import SVC
+from maxmargin.losses import Hinge, Squared, SquaredHinge
+from maxmargin.minimize import minimize
+from maxmargin.operators import Rows
+from maxmargin.operators.rows import is_sparse
+from maxmargin.penalties import L1, L2
+from maxmargin.problem import Problem
+from maxmargin.protocols import Array, Float
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Certificate, Point
+from maxmargin.solvers import DualCoordinate
+
+DUAL_BOUND_TOL = 1e-8
+DUAL_BOUND_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The certificates of a model, one per problem that it solved."""
+
+    problem: str
+    names: tuple[str, ...]
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def worst(self) -> Certificate:
+        """The certificate with the largest relative gap."""
+        return max(self.certificates, key=lambda certificate: certificate.relative_gap)
+
+    @property
+    def primal(self) -> float:
+        """Primal value of the worst certificate."""
+        return self.worst.primal
+
+    @property
+    def dual(self) -> float:
+        """Dual value of the worst certificate."""
+        return self.worst.dual
+
+    @property
+    def gap(self) -> float:
+        """Duality gap of the worst certificate."""
+        return self.worst.gap
+
+    @property
+    def relative_gap(self) -> float:
+        """Relative duality gap of the worst certificate."""
+        return self.worst.relative_gap
+
+    def __str__(self) -> str:
+        worst = self.worst
+        return (
+            f"{self.problem}: primal {worst.primal:.10g}, dual {worst.dual:.10g}, relative gap {worst.relative_gap:.2e}"
+            + (f" (the worst of {len(self.certificates)} problems)" if len(self.certificates) > 1 else "")
+        )
+
+
+@dataclass(frozen=True)
+class _Data:
+    X: Any
+    y: Array
+    weights: Float  # of the samples
+
+
+def certify(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
+    """Judge a fitted model: primal value, dual value and gap of the problem that it claims to have solved.
+
+    Everything is recomputed from the model's coefficients and the data it was fitted on; neither the model's own
+    report nor its tolerance is used.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `maxmargin.SVC` or `maxmargin.LinearSVC`, or scikit-learn's ``SVC``, ``NuSVC``, ``LinearSVC``,
+        ``Lasso`` or ``Ridge``.
+    X, y : array-like
+        The training data, in the same order as in the fit.
+    sample_weight : array-like, optional
+        The weights of the fit, if there were any.
+
+    Returns
+    -------
+    Verdict
+        One certificate per binary problem (or target), and the worst of them.
+
+    Notes
+    -----
+    scikit-learn's ``LinearSVC`` keeps no dual variables. With the squared hinge they follow from the scores. With the
+    hinge they do not, so the dual bound is computed by `DualCoordinate`, which is generous to the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> import maxmargin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> verdict = maxmargin.certify(SVC().fit(X, y), X, y)
+    >>> bool(verdict.relative_gap < 1e-2)
+    True
+
+    """
+    check_is_fitted(model)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    y = np.asarray(y)
+    check_consistent_length(X, y)
+    return _judge(model, _Data(X, y, _check_sample_weight(sample_weight, X, dtype=np.float64)))
+
+
+@singledispatch
+def _judge(model: Any, data: _Data) -> Verdict:
+    raise TypeError(
+        f"certify does not know the problem that {type(model).__name__} solves; it judges SVC and LinearSVC of "
+        f"maxmargin, and SVC, NuSVC, LinearSVC, Lasso and Ridge of scikit-learn."
+    )
+
+
+@_judge.register(SVC)
+@_judge.register(sklearn.svm.SVC)
+def _judge_svc(model: Any, data: _Data) -> Verdict:
+    codes = _codes(model, data)
+    s = model.C * np.asarray(model.class_weight_)[codes] * data.weights
+    intercept = _intercept_of(model, "free")
+    certificates = []
+    tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
+    for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
+        problem = hinge_problem(model, data.X, task, s, intercept, as_rows=model.kernel == "linear")
+        certificates.append(certify_point(problem, Point(problem.operator.adjoint(alpha), b, alpha)))
+    return _verdict("1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b))", tasks, certificates)
+
+
+@_judge.register(sklearn.svm.NuSVC)
+def _judge_nu_svc(model: Any, data: _Data) -> Verdict:
+    tasks = binary_tasks(_codes(model, data), model.classes_, "ovo")
+    certificates = []
+    for task, alpha, _ in _pieces(model, tasks, data.X.shape[0]):
+        weights = data.weights[task.members]
+        share = weights / weights.sum()
+        positive = task.y > 0.0
+        half = 0.5 * model.nu
+        qp = BoxQP(
+            gram=training_operator(model, members_of(model, data.X, task)),
+            q=np.zeros(share.size),
+            low=np.where(positive, 0.0, -share),
+            high=np.where(positive, share, 0.0),
+            D=np.zeros(share.size),
+            sample=np.arange(share.size),
+            group=np.where(positive, 0, 1),
+            totals=np.array([half, -half]),
+        )
+        # LIBSVM divides the variables by rho at the end; their sum, nu, tells what it divided by.
+        certificates.append(certify_point(qp, Point(alpha, 0.0, alpha * (model.nu / np.abs(alpha).sum()))))
+    return _verdict("1/2 |f|^2 - nu rho + sum_i s_i max(0, rho - y_i (f(x_i) + b)) / sum_i s_i", tasks, certificates)
+
+
+@_judge.register(LinearSVC)
+@_judge.register(sklearn.svm.LinearSVC)
+def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
+    if model.multi_class == "crammer_singer":
+        raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
+    codes = _codes(model, data)
+    s = model.C * _class_weights(model, codes, data.weights)[codes] * data.weights
+    loss = Hinge() if model.loss == "hinge" else SquaredHinge()
+    penalty = L1(1.0) if model.penalty == "l1" else L2(1.0)
+    scale = float(model.intercept_scaling)
+    intercept = _intercept_of(model, "penalised")
+    tasks = binary_tasks(codes, model.classes_, model.multi_class)
+    certificates = []
+    biases = np.broadcast_to(model.intercept_, len(tasks))
+    for k, task in enumerate(tasks):
+        rows = Rows(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
+        problem = Problem(rows, task.y, loss, penalty, s[task.members], intercept, scale)
+        point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), _linear_dual(model, k, task))
+        if point.alpha is None and model.loss == "hinge":
+            point = Point(point.w, point.b, _dual_bound(problem, point))
+        certificates.append(certify_point(problem, point))
+    norm = "|w|_1" if model.penalty == "l1" else "1/2 |w|^2"
+    kind = {"free": "", "penalised": " (intercept penalised)", None: " (no intercept)"}[intercept]
+    power = "" if model.loss == "hinge" else "^2"
+    return _verdict(f"{norm} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{kind}", tasks, certificates)
+
+
+@_judge.register(Lasso)
+def _judge_lasso(model: Any, data: _Data) -> Verdict:
+    if model.positive:
+        raise ValueError("certify judges Lasso with positive=False; positive=True is another problem.")
+    share = data.weights / data.weights.sum()
+    penalty = L1(float(model.alpha))
+    certificates = [
+        certify_point(_least_squares(model, data, y, share, penalty), point) for y, point in _targets(model, data)
+    ]
+    return _named("sum_i s_i (x_i.w + b - y_i)^2 / (2 sum_i s_i) + alpha |w|_1", certificates)
+
+
+@_judge.register(Ridge)
+def _judge_ridge(model: Any, data: _Data) -> Verdict:
+    if getattr(model, "positive", False):
+        raise ValueError("certify judges Ridge with positive=False; positive=True is another problem.")
+    certificates = []
+    for k, (y, point) in enumerate(_targets(model, data)):
+        alpha = float(model.alpha if np.ndim(model.alpha) == 0 else model.alpha[k])
+        problem = _least_squares(model, data, y, 2.0 * data.weights, L2(2.0 * alpha))
+        certificates.append(certify_point(problem, point))
+    return _named("sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2", certificates)
+
+
+def _least_squares(model: Any, data: _Data, y: Float, s: Float, penalty: Any) -> Problem:
+    return Problem(Rows(data.X), y, Squared(), penalty, s, "free" if model.fit_intercept else None)
+
+
+def _targets(model: Any, data: _Data) -> Iterator[tuple[Float, Point]]:
+    """Each target with the coefficients that were fitted to it."""
+    y = data.y.astype(np.float64).reshape(data.X.shape[0], -1)
+    coef = np.asarray(model.coef_, dtype=np.float64).reshape(y.shape[1], -1)
+    biases = np.broadcast_to(model.intercept_, y.shape[1])
+    for k in range(y.shape[1]):
+        yield np.ascontiguousarray(y[:, k]), Point(coef[k], float(biases[k]))
+
+
+def _codes(model: Any, data: _Data) -> Array:
+    """For every sample the index of its class."""
+    fitted_on = getattr(model, "shape_fit_", None)
+    if fitted_on is not None and fitted_on[0] != data.X.shape[0]:
+        raise ValueError(
+            f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {data.X.shape[0]}."
+        )
+    codes = np.searchsorted(model.classes_, data.y)
+    codes = np.minimum(codes, model.classes_.size - 1)
+    unknown = model.classes_[codes] != data.y
+    if unknown.any():
+        raise ValueError(
+            f"y has the label {data.y[unknown].tolist()[0]!r}, which is not one of the model's classes "
+            f"{model.classes_.tolist()!r}; pass the labels of the fit."
+        )
+    return codes
+
+
+def _class_weights(model: Any, codes: Array, weights: Float) -> Float:
+    names = model.classes_
+    return np.asarray(
+        compute_class_weight(model.class_weight, classes=names, y=names[codes], sample_weight=weights), dtype=float
+    )
+
+
+def _intercept_of(model: Any, automatic: Any) -> Any:
+    """The kind of intercept of a fitted model; scikit-learn's have no choice."""
+    chosen = getattr(model, "intercept", "auto")
+    if chosen != "auto":
+        return chosen
+    return automatic if getattr(model, "fit_intercept", True) else None
+
+
+def _pieces(model: Any, tasks: list[BinaryTask], n: int) -> Iterator[tuple[BinaryTask, Float, float]]:
+    """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
+    dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
+    if getattr(model, "multi_class", "ovo") == "ovo" and model.classes_.size > 2:
+        codes = np.repeat(np.arange(model.classes_.size), model.n_support_)
+        dual_coef = by_pair(dual_coef, codes, model.classes_.size)
+    for k, task in enumerate(tasks):
+        alpha = np.zeros(n)
+        alpha[model.support_] = dual_coef[k]
+        yield task, alpha[task.members], float(model.intercept_[k])
+
+
+def _linear_dual(model: Any, k: int, task: BinaryTask) -> Float | None:
+    """The dual variables of a linear model, if it kept them."""
+    if not hasattr(model, "dual_coef_"):
+        return None
+    alpha = np.zeros(int(max(model.support_.max(initial=-1), task.members.max(initial=-1))) + 1)
+    alpha[model.support_] = model.dual_coef_[k]
+    return alpha[task.members]
+
+
+def _dual_bound(problem: Problem, point: Point) -> Float:
+    """Good dual variables for a problem, found by solving it."""
+    slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
+    start = Point(point.w, point.b, slopes)
+    solution = minimize(problem, DualCoordinate(), tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
+    assert solution.point.alpha is not None
+    return solution.point.alpha
+
+
+def _verdict(problem: str, tasks: list[BinaryTask], certificates: list[Certificate]) -> Verdict:
+    return Verdict(problem, tuple(task.name for task in tasks), tuple(certificates))
+
+
+def _named(problem: str, certificates: list[Certificate]) -> Verdict:
+    return Verdict(problem, tuple(f"target {k}" for k in range(len(certificates))), tuple(certificates))
