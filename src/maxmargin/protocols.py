@@ -75,9 +75,6 @@ class Vectors(Protocol):
     def add(self, i: int, step: float, w: Float) -> None:
         """``w += step * vector i``."""
 
-    def add_outer(self, i: int, weight: float, H: Float) -> None:
-        """``H += weight * (vector i) (vector i)^T``, lower triangle only."""
-
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         """``w += weight * (vector i)^2``, entry by entry."""
 

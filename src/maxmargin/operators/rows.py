@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.protocols import Array, Float
 
+TILE_ROWS = 4096  # at a time, where a copy of rows is needed
 Matrix: TypeAlias = Any  # a 2-d ndarray or a scipy sparse array or matrix
 
 
@@ -34,15 +35,6 @@ class DenseVectors(NamedTuple):
         x = self.X[i]
         for k in range(x.shape[0]):
             w[k] += step * x[k]
-
-    def add_outer(self, i: int, weight: float, H: Float) -> None:
-        x = self.X[i]
-        for k in range(x.shape[0]):
-            if x[k] != 0.0:
-                scaled = weight * x[k]
-                row = H[k]
-                for m in range(k + 1):
-                    row[m] += scaled * x[m]
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         x = self.X[i]
@@ -75,12 +67,6 @@ class SparseVectors(NamedTuple):
     def add(self, i: int, step: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[self.indices[k]] += step * self.data[k]
-
-    def add_outer(self, i: int, weight: float, H: Float) -> None:
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            scaled = weight * self.data[k]
-            for m in range(self.indptr[i], k + 1):  # indices ascend: the lower triangle
-                H[self.indices[k], self.indices[m]] += scaled * self.data[m]
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
@@ -133,6 +119,19 @@ class Rows:
         """Squared norms of the rows."""
         return squared_lengths(self.vectors, self.n_samples)
 
+    def weighted_gram(self, h: Float) -> Float:
+        """``X^T diag(h) X`` for weights ``h >= 0``; rows of weight zero cost nothing."""
+        if isinstance(self.vectors, DenseVectors):  # matrix products are many times faster than outer products
+            out = np.zeros((self.n_features, self.n_features))
+            used = np.flatnonzero(h)
+            for start in range(0, used.size, TILE_ROWS):
+                some = used[start : start + TILE_ROWS]
+                tile = self.vectors.X[some] * np.sqrt(h[some])[:, None]
+                out += tile.T @ tile
+            return out
+        lower = outer_products(self.vectors, h, self.n_features)
+        return lower + np.tril(lower, -1).T
+
     def passes(self, w: Float) -> float:
         """One product reads the matrix once."""
         return 1.0
@@ -145,6 +144,20 @@ def products_with(vectors: Any, count: int, w: Float) -> Float:
     for i in range(count):
         out[i] = vectors.dot(i, w)
     return out
+
+
+@compiled
+def outer_products(vectors: SparseVectors, h: Float, d: int) -> Float:
+    """Lower triangle of ``sum_i h_i (vector i) (vector i)^T`` for sparse vectors."""
+    H = np.zeros((d, d))
+    data, indices, indptr = vectors.data, vectors.indices, vectors.indptr
+    for i in range(h.shape[0]):
+        if h[i] > 0.0:
+            for k in range(indptr[i], indptr[i + 1]):
+                scaled = h[i] * data[k]
+                for m in range(indptr[i], k + 1):  # indices ascend: the lower triangle
+                    H[indices[k], indices[m]] += scaled * data[m]
+    return H
 
 
 @compiled

@@ -16,7 +16,7 @@ from maxmargin.quadratic import BoxQP
 from maxmargin.solution import Point
 
 ROUND_WORK = 20_000_000  # gradient entries updated per round: tens of milliseconds
-ROUND_EVALUATIONS = 20_000_000  # kernel values per round
+ROUND_EVALUATIONS = 5_000_000  # kernel values per round: Ctrl-C waits for it
 SHRINK_EVERY = 1000  # steps
 TIGHTEN = 0.1  # factor on the inner tolerance once the whole problem meets it
 PRECISION = 1e-14  # of the gradient, relative to its size: no step is worth less
