@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: test lint check clean
+.PHONY: demo test lint check bench clean
+
+demo: $(VENV)/installed ## install, then train and certify a model on bundled data
+	$(BIN)/maxmargin demo
 
 test: $(VENV)/installed-test lint check ## install, then run every check
 
@@ -16,6 +19,9 @@ lint: $(VENV)/installed-test
 
 check: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--data DIR"
+	$(BIN)/python benchmarks/compare.py $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

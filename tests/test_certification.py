@@ -147,3 +147,11 @@ def test_what_cannot_be_judged_is_refused(binary):
         certify(model, X, y + 7)
     with pytest.raises(ValueError, match="positive=True is another problem"):
         certify(Lasso(positive=True).fit(X, y), X, y)
+
+
+def test_a_model_without_support_vectors_predicts():
+    """Certified at the start (tol=1): no support vectors at all."""
+    X, y = load_iris(return_X_y=True)
+    model = maxmargin.SVC(tol=1.0).fit(X[:100], y[:100])
+    assert model.support_.size == 0
+    assert set(model.predict(X)) <= {0, 1}

@@ -338,6 +338,10 @@ def test_read_data_options_of_libsvm(write):
     assert read_data(path, n_features=4, format="libsvm").X.shape == (1, 4)
     with pytest.raises(ValueError, match="is a LIBSVM file, whose labels come first in each line; remove target"):
         read_data(path, target=0)
+    zero_based = read_data(write(b"1 0:2 1:3", "zero.libsvm"), zero_based=True)
+    assert zero_based.X.toarray().tolist() == [[2, 3]]
+    with pytest.raises(ValueError, match="is a CSV file, which has no indices; remove zero_based"):
+        read_data(write(b"1,2\n3,4", "a.csv"), zero_based=True)
     with pytest.raises(ValueError, match="format='arff' is unknown"):
         read_data(path, format="arff")
     with pytest.raises(DataFileError, match=r"a\.txt:2:1: The first row is neither"):

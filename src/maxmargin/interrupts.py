@@ -21,8 +21,12 @@ class Interrupts:
         self.pending = False
         self._raise = False
         self._previous: Any = None
+        self._depth = 0  # an outer user, such as a fit of many problems, may hand it to inner ones
 
     def __enter__(self) -> Interrupts:
+        self._depth += 1
+        if self._depth > 1:
+            return self
         in_main_thread = threading.current_thread() is threading.main_thread()
         if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._previous = signal.signal(signal.SIGINT, self._note)
@@ -31,7 +35,8 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._previous is not None:
+        self._depth -= 1
+        if self._depth == 0 and self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
             self._previous = None
 

@@ -39,6 +39,7 @@ def minimize(
     callback: Callback | None = None,
     warm: Solution | Point | None = None,
     verbose: int = 0,
+    interrupts: Interrupts | None = None,
 ) -> Solution:
     """Solve a problem and prove how well.
 
@@ -60,6 +61,8 @@ def minimize(
         Where to start.
     verbose : int
         1 shows a progress line on standard error.
+    interrupts : Interrupts, optional
+        Of a fit of several problems, so that Ctrl-C between two of them is noticed too.
 
     Returns
     -------
@@ -78,7 +81,7 @@ def minimize(
     clock = time.perf_counter
     run = _Run(problem, solver, tol, max_time, clock(), clock)
     start = warm.point if isinstance(warm, Solution) else warm
-    with Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+    with interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
         state = solver.start(problem, start)
         status = run.judge(state, interrupts)
         while status is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._check import check_limit
 from maxmargin.estimators._multiclass import BinaryTask
+from maxmargin.interrupts import Interrupts
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
 from maxmargin.protocols import Solver
@@ -34,23 +36,28 @@ def solve_tasks(
     earlier = _earlier_solutions(estimator, tasks)
     deadline = None if estimator.max_time is None else time.perf_counter() + estimator.max_time
     solutions: list[Solution] = []
-    stopped = False
-    for k, task in enumerate(tasks):
-        left = None if deadline is None else max(0.0, deadline - time.perf_counter()) / (len(tasks) - k)
-        listeners.begin_problem(task.name)
-        solution = minimize(
-            pose(task),
-            solver,
-            tol=estimator.tol,
-            max_iter=0 if stopped else check_limit(estimator.max_iter),
-            max_time=left,
-            callback=listeners.after_round,
-            warm=earlier[k],
-            verbose=int(estimator.verbose),
-        )
-        listeners.end_problem()
-        stopped = stopped or solution.status in STOPPED_BY_THE_USER
-        solutions.append(solution)
+    stopped: Status | None = None
+    with Interrupts() as interrupts:
+        for k, task in enumerate(tasks):
+            left = None if deadline is None else max(0.0, deadline - time.perf_counter()) / (len(tasks) - k)
+            listeners.begin_problem(task.name)
+            solution = minimize(
+                pose(task),
+                solver,
+                tol=estimator.tol,
+                max_iter=0 if stopped else check_limit(estimator.max_iter),
+                max_time=left,
+                callback=listeners.after_round,
+                warm=earlier[k],
+                verbose=int(estimator.verbose),
+                interrupts=interrupts,
+            )
+            listeners.end_problem()
+            if stopped is not None and solution.status is not Status.CONVERGED:
+                solution = replace(solution, status=stopped)
+            if solution.status in STOPPED_BY_THE_USER:
+                stopped = solution.status
+            solutions.append(solution)
     return solutions
 
 

@@ -1,1 +1,18 @@
 """Data and model files."""
+
+from maxmargin.io.csv import read_csv
+from maxmargin.io.data import read_data
+from maxmargin.io.libsvm import read_libsvm, write_libsvm
+from maxmargin.io.persistence import ModelFileError, load_model, save_model
+from maxmargin.io.textfile import DataFileError
+
+__all__ = [
+    "DataFileError",
+    "ModelFileError",
+    "load_model",
+    "read_csv",
+    "read_data",
+    "read_libsvm",
+    "save_model",
+    "write_libsvm",
+]

@@ -43,6 +43,7 @@ def read_data(
     target: str | int | None = None,
     n_features: int | None = None,
     format: Format = "auto",
+    zero_based: bool = False,
 ) -> Dataset:
     """Read a LIBSVM or CSV data file.
 
@@ -58,6 +59,8 @@ def read_data(
         "auto" goes by the suffix (.csv, .tsv, .libsvm, .svm, .svmlight, before any .gz, .bz2 or .xz). For .txt and
         all others the first line that is neither blank nor a comment decides: LIBSVM if it is ``label index:value ...``
         or a lone number, CSV if it holds a comma, a semicolon or a tab.
+    zero_based : bool
+        Whether the indices of a LIBSVM file count from 0 instead of 1.
 
     Returns
     -------
@@ -77,11 +80,13 @@ def read_data(
     if kind == "csv":
         if n_features is not None:
             raise ValueError(f"{os.fspath(path)} is a CSV file, whose columns are counted; remove n_features.")
+        if zero_based:
+            raise ValueError(f"{os.fspath(path)} is a CSV file, which has no indices; remove zero_based.")
         table = parse_csv(text, path, target)
         return Dataset(table.X, table.y, table.feature_names)
     if target is not None:
         raise ValueError(f"{os.fspath(path)} is a LIBSVM file, whose labels come first in each line; remove target.")
-    X, y = parse_libsvm(text, path, n_features)
+    X, y = parse_libsvm(text, path, n_features, zero_based=zero_based)
     return Dataset(X, y, None)
 
 

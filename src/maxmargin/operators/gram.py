@@ -163,7 +163,7 @@ def _kernel_block(kernel: Kernel, left: Float, sq_left: Float, X: Matrix, sq: Fl
     elif is_sparse(X):
         out[:] = (X.astype(np.float64, copy=False) @ left.T).T
     else:  # tiles keep the cast of float32 data small
-        step = X.shape[0] if X.dtype == np.float64 else TILE_ROWS
+        step = max(1, X.shape[0]) if X.dtype == np.float64 else TILE_ROWS
         for start in range(0, X.shape[0], step):
             tile = X[start : start + step].astype(np.float64, copy=False)
             np.matmul(left, tile.T, out=out[:, start : start + step])
