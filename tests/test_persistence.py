@@ -381,9 +381,9 @@ BAD_FILES = {
     "intercept of integers": (replace_array("intercept_", np.zeros(3, int)), "intercept_.*finite floats"),
     "intercept too short": (replace_array("intercept_", np.zeros(2)), "intercept_.*shape"),
     "counts": (replace_array("_n_support", np.array([1, 2, 3], np.int32)), "n_support_ contradicts"),
-    "status unknown": (put({"Status": "__doc__"}, "fitted", "status_"), "'__doc__' is not a status"),
-    "status unhashable": (put({"Status": []}, "fitted", "status_"), "is not a status"),
-    "status no status": (put(1, "fitted", "status_"), "status_ of SVC is not a Status"),
+    "status unknown": (put({"Status": "__doc__"}, *SOLUTION, "status"), "'__doc__' is not a status"),
+    "status unhashable": (put({"Status": []}, *SOLUTION, "status"), "is not a status"),
+    "status no status": (put(1, *SOLUTION, "status"), "is not a Status"),
     # Solutions.
     "a solution less": (drop("fitted", "solutions_", 0), "refers to|belongs to no attribute|one Solution"),
     "solution elsewhere": (put({"same": "solutions_.9"}, "fitted", "solution_"), "refers to 'solutions_.9'"),

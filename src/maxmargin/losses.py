@@ -122,11 +122,13 @@ class Logistic(NamedTuple):
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         # In t = logit(alpha / s) the optimality condition T t + y z + q (s sigmoid(t) - y a) = 0 has a slope of at
-        # least T, so Newton's method inside a bracket cannot fail, however close alpha is to its bounds.
+        # least T, however close alpha is to its bounds. Newton, with bisection where it does not halve its step:
+        # it can go to and fro between the flat ends of the sigmoid.
         low = -(y * z + q * (s - y * a)) / self.temperature
         high = -(y * z - q * y * a) / self.temperature
         t = 0.5 * (low + high)
-        for _ in range(100):
+        last = high - low
+        for _ in range(200):
             p = _sigmoid(t)
             residual = self.temperature * t + y * z + q * (s * p - y * a)
             if residual > 0.0:
@@ -134,10 +136,16 @@ class Logistic(NamedTuple):
             else:
                 low = t
             step = residual / (self.temperature + q * s * p * (1.0 - p))
-            inside = low <= t - step <= high
-            t = t - step if inside else 0.5 * (low + high)
-            if high - low <= 1e-15 * (abs(low) + abs(high)) or (inside and abs(step) <= 1e-14 * (1.0 + abs(t))):
-                break
+            if low <= t - step <= high and abs(step) <= 0.5 * last:
+                t -= step
+                last = abs(step)
+                if last <= 1e-15 * (1.0 + abs(t)):
+                    break
+            else:
+                t = 0.5 * (low + high)
+                last = high - low
+                if last <= 1e-15 * (abs(low) + abs(high)):
+                    break
         return y * s * _sigmoid(t)
 
 

@@ -23,7 +23,7 @@ Callback = Callable[[Record], Any]
 # A fit is stalled when the best gap has not fallen by a tenth while the work grew fivefold. First-order methods have
 # long plateaus: "doubled" gave up on a9a at 1.4e-6 on its way to 1e-6.
 STALL_FACTOR = 0.9
-STALL_ROUNDS = 500
+STALL_ROUNDS = 200
 STALL_GROWTH = 4
 HISTORY_LENGTH = 1024
 UNLIMITED = 2**62
@@ -80,7 +80,7 @@ def minimize(
         raise ValueError(f"solver={solver.name!r} cannot solve this problem: {reason}.")
     clock = time.perf_counter
     run = _Run(problem, solver, tol, max_time, clock(), clock)
-    start = warm.point if isinstance(warm, Solution) else warm
+    start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
     with interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
         state = solver.start(problem, start)
         status = run.judge(state, interrupts)
@@ -91,10 +91,10 @@ def minimize(
                 break
             state = solver.advance(problem, state, limit)
             status = run.look(state, interrupts)
-            if run.history:
-                line.show(run.history[-1])
-                if status is None and callback is not None and callback(run.history[-1]):
-                    status = run.judge(state, interrupts) or Status.CALLBACK
+            line.show(run.history[-1])
+            stop = callback is not None and callback(run.history[-1])
+            if stop and status is None:
+                status = run.judge(state, interrupts) or Status.CALLBACK
     return run.solution(status, state.iterations)
 
 
@@ -113,6 +113,7 @@ class _Run:
         self.problem, self.solver, self.tol, self.max_time = problem, solver, tol, max_time
         self.began, self.clock = began, clock
         self.best: tuple[Point, Certificate] | None = None
+        self.last: Point | None = None  # judged, though not the best perhaps
         self.history: list[Record] = []
         self.rounds = 0
         self.passes = 0.0  # spent on certificates
@@ -132,11 +133,13 @@ class _Run:
             status = self.judge(state, interrupts)
             if status is not None:
                 return status
+            if self.best is not None and self.best[1].dual == -math.inf and self._claims_to_be_done(state):
+                return Status.NOT_CONVEX
             if state.exhausted:
                 return Status.STALLED
         else:
             self._record(state, state.estimate[0], state.estimate[1], certified=False)
-        return Status.STALLED if self._is_stalled(state) else None
+        return self.judge(state, interrupts) or Status.STALLED if self._is_stalled() else None
 
     def judge(self, state: Any, interrupts: Interrupts) -> Status | None:
         """Certify the solver's point and keep it if it is the best; the status if the fit may end with it."""
@@ -151,9 +154,9 @@ class _Run:
             if self.best is None:
                 raise
             return Status.INTERRUPTED
-        self.judged_at = state.iterations
+        self.judged_at, self.last = state.iterations, point
         self.passes += certificate.passes
-        if certificate.passes > 0.0:
+        if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start may contain compilation
             self.seconds_per_pass = (self.clock() - began) / certificate.passes
         if self.best is None or certificate.relative_gap <= self.best[1].relative_gap:
             self.best = point, certificate
@@ -173,12 +176,14 @@ class _Run:
             iterations=iterations,
             seconds=self._seconds(),
             history=tuple(self.history),
+            last=self.last,
         )
 
     def _stop_in_time(self, state: Any, interrupts: Interrupts, status: Status, patience: float) -> Status:
         """Judge the last point too, unless that would take longer than the user should wait."""
         if self._reserve(state) <= patience:
             return self.judge(state, interrupts) or status
+        self._record(state, state.estimate[0], state.estimate[1], certified=False)
         return status
 
     def _claims_to_be_done(self, state: Any) -> bool:
@@ -190,9 +195,9 @@ class _Run:
         power_of_two = self.rounds & (self.rounds - 1) == 0
         return power_of_two and (self.rounds == 1 or self.passes <= 0.25 * state.counters["passes"])
 
-    def _is_stalled(self, state: Any) -> bool:
+    def _is_stalled(self) -> bool:
         gap = self.history[-1].relative_gap
-        if gap <= STALL_FACTOR * self.progress_gap:
+        if gap < STALL_FACTOR * self.progress_gap:
             self.progress_gap, self.progress_round = gap, self.rounds
         return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)
 

@@ -56,11 +56,15 @@ class Problem:
 
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""
+        if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
+            return Certificate(math.inf, -math.inf)
         z = self.operator.apply(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
         primal = self.losses(z + point.b) + self._penalty(point, z)
         conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
         dual = -self.conjugates(alpha) - conjugate
+        if self.kernelised and not self.operator.positive:  # type: ignore[attr-defined]
+            dual = -math.inf  # without weak duality, the dual value bounds nothing
         return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
 
     def losses(self, z: Float) -> float:
@@ -91,9 +95,10 @@ class Problem:
             alpha = balanced(alpha)
         limit = self.penalty.dual_limit()
         if math.isfinite(limit):
-            largest = float(np.abs(self._dual_coefficients(alpha)).max(initial=0.0))
-            if largest > limit:
-                alpha = alpha * (limit / largest * (1.0 - 1e-12))  # the next product rounds differently
+            slack = 1e-14  # the next product rounds differently, by more if large columns cancel
+            while (largest := float(np.abs(self._dual_coefficients(alpha)).max(initial=0.0))) > limit:
+                alpha = alpha * max(0.0, limit / largest - slack)
+                slack *= 100.0
         return alpha
 
     def best_intercept(self, z: Float) -> float:

@@ -77,9 +77,8 @@ class BoxQP:
         """Coefficients over the samples: the variables of each sample added up."""
         return np.bincount(self.sample, weights=a, minlength=self.gram.n_samples).astype(np.float64, copy=False)
 
-    def values(self, a: Float, f: Float) -> tuple[float, float, Float]:
-        """Primal value, dual value and multipliers at ``a``; ``f`` are the scores of its samples, with the shift."""
-        fa = f[self.sample]
+    def values(self, a: Float, fa: Float) -> tuple[float, float, Float]:
+        """Primal value, dual value and multipliers at ``a``; ``fa`` is the score that belongs to each variable."""
         quadratic = 0.5 * float(a @ fa)
         dual = float(self.q @ a) - quadratic - 0.5 * float(self.D @ (a * a))
         b = np.zeros(self.totals.size)
@@ -94,16 +93,21 @@ class BoxQP:
         return float(primal), dual, b
 
     def scores(self, a: Float) -> Float:
-        """``(K / lam + shift) a`` at the samples, from scratch."""
+        """The entries of ``(K / lam + shift) a`` that belong to the variables, from scratch."""
         beta = self.expansion(a)
-        return self.gram.apply(beta) / self.lam + self.shift * beta.sum()
+        f = self.gram.apply(beta) / self.lam + self.shift * beta.sum()
+        return np.asarray(f[self.sample])
 
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at the variables ``point.alpha``, moved into the feasible set first."""
         if point.alpha is None:
             raise ValueError("A BoxQP is certified at its variables: the point needs alpha.")
+        if not np.isfinite(point.alpha).all():
+            return Certificate(math.inf, -math.inf)
         a = self.feasible(point.alpha)
         primal, dual, _ = self.values(a, self.scores(a))
+        if not self.gram.positive:  # without weak duality, the dual value bounds nothing
+            dual = -math.inf
         return Certificate(primal, dual, self.gram.passes(self.expansion(a)))
 
     def feasible(self, a: Float) -> Float:
@@ -116,20 +120,23 @@ class BoxQP:
 
 
 def _with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
-    """``a`` moved along the segment towards the bound that its sum needs; raises if no point of the box has it."""
+    """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice."""
     excess = float(a.sum()) - total
-    bound = low if excess > 0.0 else high
     if excess == 0.0:
         return a
-    room = a - bound
-    with np.errstate(invalid="ignore"):
+    bound = low if excess > 0.0 else high
+    reach = float(bound.sum())
+    if (reach > total if excess > 0.0 else reach < total) and abs(reach - total) > 1e-12 * (1.0 + abs(total)):
+        raise ValueError(f"No point of the box has the sum {total:g}: it can reach {reach:g} at most.")
+    for movable in (a != 0.0, np.ones(a.size, dtype=bool)):
+        room = np.where(movable, a - bound, 0.0)
+        open_ended = np.isinf(room)
+        if open_ended.any():  # an unbounded variable can take its share of anything
+            return a - np.where(open_ended, excess / open_ended.sum(), 0.0)
         available = float(np.abs(room).sum())
-    if math.isinf(available):  # an unbounded side can take the whole excess evenly
-        open_ended = np.isinf(bound)
-        return a - np.where(open_ended, excess / open_ended.sum(), 0.0)
-    if abs(excess) > available * (1.0 + 1e-12):
-        raise ValueError(f"No point of the box has the sum {total:g}: it can reach {float(bound.sum()):g} at most.")
-    return a - room * min(1.0, abs(excess) / available)
+        if available >= abs(excess):
+            return a - room * (abs(excess) / available)
+    return bound.copy()
 
 
 def _hinge(loss: Hinge, y: Float, s: Float) -> tuple[Float, Float, int]:
@@ -188,7 +195,9 @@ def _support(r: Float, b: float, low: Float, high: Float, D: Float) -> float:
     for v in range(r.shape[0]):
         a = _response(r[v] - b, low[v], high[v], D[v])
         if a != 0.0:
-            total += a * (r[v] - b) - 0.5 * D[v] * a * a
+            total += a * (r[v] - b)
+            if D[v] > 0.0:  # the box may be infinite otherwise
+                total -= 0.5 * D[v] * a * a
     return total
 
 
@@ -206,6 +215,8 @@ class _MultiplierSlope(NamedTuple):
         moved, size = 0.0, abs(self.total)
         for v in range(self.r.shape[0]):
             a = _response(self.r[v] - b, self.low[v], self.high[v], self.D[v])
+            if math.isinf(a):  # weighs violations instead, so that infinities of both signs have a balance
+                a = 1e12 * (self.r[v] - b)
             moved += a
             size += abs(a)
         return 0.0 if abs(self.total - moved) <= 1e-13 * size else self.total - moved

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from maxmargin.protocols import Float
 
@@ -18,6 +19,7 @@ class Status(Enum):
     INTERRUPTED = "Stopped by Ctrl-C; the best point so far was kept"
     CALLBACK = "Stopped by a callback; the best point so far was kept"
     STALLED = "Stopped because rounding errors or ill conditioning prevent further progress"
+    NOT_CONVEX = "Stopped without a proof: the kernel is not positive semi-definite on these samples"
 
     def __str__(self) -> str:
         return self.value
@@ -55,7 +57,8 @@ class Certificate:
         if math.isinf(self.gap):
             return math.inf
         scale = max(abs(self.primal), abs(self.dual))
-        # Rounding can leave a gap of minus 1e-17 at an optimum; the gap of a feasible pair is never negative.
+        if self.gap < -1e-9 * scale:  # more than rounding: a pair below its own bound proves nothing
+            return math.inf
         return max(self.gap, 0.0) / scale if scale > 0.0 else 0.0
 
     def scaled(self, factor: float) -> Certificate:
@@ -92,6 +95,15 @@ class Solution:
     iterations: int
     seconds: float
     history: tuple[Record, ...] = ()
+    last: Point | None = None  # the point that was judged last: where a warm start goes on
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The status by name: skops cannot restore members of an Enum.
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["status"] = Status[state["status"]]
 
     @property
     def message(self) -> str:

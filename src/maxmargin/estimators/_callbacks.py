@@ -5,6 +5,7 @@ The task tree of a fit is: fit -> binary problem -> round of the solver.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,13 @@ except ImportError:  # scikit-learn before 1.9
             return None
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Without the protocol there is nothing to manage."""
-        return method
+        """Without the protocol there is nothing to manage; a frame as deep as with it, for the warnings."""
+
+        @functools.wraps(method)
+        def call(*arguments: Any, **options: Any) -> Any:
+            return method(*arguments, **options)
+
+        return call
 
 
 __all__ = ["CallbackSupportMixin", "FitTasks", "with_callbacks"]

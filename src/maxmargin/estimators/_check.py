@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.operators.rows import is_sparse
 from maxmargin.protocols import Array, Float
-from maxmargin.solution import Solution, Status
+from maxmargin.solution import Status
+
+LARGEST_VALUE = 1e100
 
 
 def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
@@ -22,6 +25,12 @@ def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     X, y = validate_data(
         estimator, X, y, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", accept_large_sparse=True
     )
+    largest = float(abs(X).max()) if X.shape[0] and X.shape[1] else 0.0
+    if largest > LARGEST_VALUE:
+        raise ValueError(
+            f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
+            f"{LARGEST_VALUE:.0e}. Scale the columns, for example with StandardScaler."
+        )
     return X, y
 
 
@@ -50,10 +59,11 @@ def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
     return classes, codes
 
 
-def check_weights(estimator: Any, X: Any, codes: Array, sample_weight: Any) -> tuple[Float, Float]:
-    """Weight of each sample's loss, ``C`` times class weight times sample weight, and the class weights."""
+def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
+    """The sample weights, the class weights, and the weight of each sample's loss: ``C`` times both."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    names = estimator.classes_
+    if float(weights.max(initial=0.0)) > LARGEST_VALUE:
+        raise ValueError(f"sample_weight has values above {LARGEST_VALUE:.0e}; divide all weights by a common number.")
     present = np.unique(codes[weights > 0.0])
     if present.size < names.size:
         missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
@@ -61,13 +71,18 @@ def check_weights(estimator: Any, X: Any, codes: Array, sample_weight: Any) -> t
             f"{type(estimator).__name__} needs a sample of positive weight in each of the {names.size} classes; class "
             f"{missing!r} has none. Leave its samples out, or give one of them a positive sample_weight."
         )
-    per_class = np.asarray(
-        compute_class_weight(estimator.class_weight, classes=names, y=names[codes], sample_weight=weights),
-        dtype=np.float64,
-    )
+    per_class = _class_weights(estimator.class_weight, names, codes, weights)
     if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
         raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
-    return estimator.C * per_class[codes] * weights, per_class
+    return weights, per_class, estimator.C * per_class[codes] * weights
+
+
+def _class_weights(class_weight: Any, names: Array, codes: Array, weights: Float) -> Float:
+    values = class_weight.values() if isinstance(class_weight, dict) else ()
+    if not all(isinstance(value, Real) for value in values):
+        raise ValueError(f"class_weight must map each class to a positive number; got {class_weight!r}.")
+    per_class = compute_class_weight(class_weight, classes=names, y=names[codes], sample_weight=weights)
+    return np.asarray(per_class, dtype=np.float64)
 
 
 def check_kernel_matrix(estimator: Any, K: Any) -> None:
@@ -102,21 +117,24 @@ def check_limit(max_iter: int) -> int | None:
     return None if max_iter == -1 else int(max_iter)
 
 
-def warn_unless_converged(estimator: Any, solution: Solution, X: Any) -> None:
+def warn_unless_converged(estimator: Any, X: Any) -> None:
     """Say how far from the optimum a fit ended, why, and what may help."""
-    if solution.status is Status.CONVERGED:
+    unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
+    if not unfinished:
         return
+    solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
     advice = {
         Status.MAX_ITER: "Raise max_iter or tol",
         Status.MAX_TIME: "Raise max_time or tol, or resume with warm_start=True",
         Status.INTERRUPTED: "Resume with warm_start=True",
         Status.CALLBACK: "Resume with warm_start=True",
         Status.STALLED: "Raise tol or lower C",
+        Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
     warnings.warn(
         f"{type(estimator).__name__}: {solution.message} {advice}{_scaling_advice(X)}.",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._callbacks import CallbackSupportMixin
+from maxmargin.estimators._fit import overall_status
 from maxmargin.protocols import Array, Float
-from maxmargin.solution import Solution
+from maxmargin.solution import Solution, Status
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
@@ -48,6 +49,17 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if isinstance(self.random_state, Integral):
             return int(self.random_state)
         return int(self.random_state.randint(2**31 - 1))
+
+    @property
+    def status_(self) -> Status:
+        """Why the fit stopped; of several problems, that of the worst one that did not converge."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no status_ before it is fitted.")
+        return overall_status(self.solutions_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # Validation sets n_features_in_, which alone would count as fitted.
+        return hasattr(self, "solutions_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

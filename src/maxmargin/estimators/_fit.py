@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -61,12 +62,26 @@ def solve_tasks(
     return solutions
 
 
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """A fit that is refused leaves the estimator as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        for name in set(vars(estimator)) - set(before):
+            if not name.startswith(("_callback", "_skl_")):  # these belong to scikit-learn's running callbacks
+                delattr(estimator, name)
+        vars(estimator).update(before)
+        raise
+
+
 def _earlier_solutions(estimator: Any, tasks: list[BinaryTask]) -> list[Solution | None]:
     """Solutions of the last fit to start from, where they fit."""
     earlier = getattr(estimator, "solutions_", None) if estimator.warm_start else None
     if earlier is None or len(earlier) != len(tasks):
         return [None] * len(tasks)
-    sizes = [solution.point.alpha.size for solution in earlier]
+    sizes = [np.size(solution.point.alpha) for solution in earlier]
     return [s if size == task.members.size else None for s, size, task in zip(earlier, sizes, tasks, strict=True)]
 
 
@@ -78,15 +93,19 @@ def worst(solutions: list[Solution]) -> Solution:
 def certified_attributes(solutions: list[Solution]) -> dict[str, Any]:
     """The attributes that every fitted estimator has beside scikit-learn's."""
     last = worst(solutions)
-    unfinished = [s for s in solutions if s.status is not Status.CONVERGED]
     return {
         "solutions_": solutions,
         "solution_": last,
         "duality_gap_": last.certificate.relative_gap,
         "objective_": last.certificate.primal,
         "dual_objective_": last.certificate.dual,
-        "status_": (worst(unfinished) if unfinished else last).status,
     }
+
+
+def overall_status(solutions: list[Solution]) -> Status:
+    """The status of the worst problem that did not converge, if there is one."""
+    unfinished = [solution for solution in solutions if solution.status is not Status.CONVERGED]
+    return worst(unfinished).status if unfinished else Status.CONVERGED
 
 
 def iteration_counts(solutions: list[Solution]) -> np.ndarray[Any, Any]:

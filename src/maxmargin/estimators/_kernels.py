@@ -10,7 +10,7 @@ from maxmargin.estimators._multiclass import BinaryTask
 from maxmargin.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from maxmargin.losses import Hinge
 from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, cross_gram
-from maxmargin.operators.gram import BLOCK_VALUES, checked_values
+from maxmargin.operators.gram import BLOCK_VALUES, TILE_ROWS, checked_values
 from maxmargin.operators.rows import is_sparse
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
@@ -19,7 +19,7 @@ from maxmargin.protocols import Float, Intercept, Kernel
 KERNEL_NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 
 
-def bandwidth(estimator: Any, X: Any, sample_weight: Any) -> float:
+def bandwidth(estimator: Any, X: Any, weights: Float) -> float:
     """The value that ``gamma`` stands for.
 
     The variance behind "scale" counts a sample as often as its weight says, so that weight 2 and two copies agree.
@@ -30,12 +30,22 @@ def bandwidth(estimator: Any, X: Any, sample_weight: Any) -> float:
         return 1.0 / X.shape[1]
     if estimator.gamma != "scale":
         return float(estimator.gamma)
-    share = np.full(X.shape[0], 1.0) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    share = share / (share.sum() * X.shape[1])
-    mean = float((share @ X).sum())
-    squares = X.multiply(X) if is_sparse(X) else np.square(X, dtype=np.float64)
-    variance = float((share @ squares).sum()) - mean**2
+    variance = _variance(X, weights / (weights.sum() * X.shape[1]))
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+
+
+def _variance(X: Any, share: Float) -> float:
+    """Variance of the entries of ``X``, where those of row i count ``share_i``. In two passes: one would cancel."""
+    mean = float((share @ X).sum())
+    if is_sparse(X):
+        row = np.repeat(share, np.diff(X.indptr))
+        zeros = 1.0 - float(row.sum())
+        return float(row @ (X.data.astype(np.float64) - mean) ** 2) + zeros * mean**2
+    total = 0.0
+    for start in range(0, X.shape[0], TILE_ROWS):
+        tile = X[start : start + TILE_ROWS].astype(np.float64) - mean
+        total += float((share[start : start + TILE_ROWS] @ tile**2).sum())
+    return total
 
 
 def make_kernel(estimator: Any) -> Kernel:

@@ -76,6 +76,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Data:
+    """What a model was fitted on."""
+
     X: Any
     y: Array
     weights: Float  # of the samples
@@ -139,11 +141,12 @@ def _judge_svc(model: Any, data: _Data) -> Verdict:
     codes = _codes(model, data)
     s = model.C * np.asarray(model.class_weight_)[codes] * data.weights
     intercept = _intercept_of(model, "free")
-    certificates = []
+    certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
     for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
         problem = hinge_problem(model, data.X, task, s, intercept, as_rows=model.kernel == "linear")
-        certificates.append(certify_point(problem, Point(problem.operator.adjoint(alpha), b, alpha)))
+        w = _float_row(model.coef_, len(certificates)) if model.kernel == "linear" else alpha
+        certificates.append(certify_point(problem, Point(w, b, alpha)))
     return _verdict("1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b))", tasks, certificates)
 
 
@@ -278,6 +281,12 @@ def _pieces(model: Any, tasks: list[BinaryTask], n: int) -> Iterator[tuple[Binar
         alpha = np.zeros(n)
         alpha[model.support_] = dual_coef[k]
         yield task, alpha[task.members], float(model.intercept_[k])
+
+
+def _float_row(matrix: Any, k: int) -> Float:
+    """Row ``k`` of a dense or sparse matrix."""
+    dense = matrix.toarray() if is_sparse(matrix) else matrix
+    return np.asarray(dense[k], dtype=np.float64)
 
 
 def _linear_dual(model: Any, k: int, task: BinaryTask) -> Float | None:

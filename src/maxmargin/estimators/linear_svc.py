@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators import _check, _multiclass
 from maxmargin.estimators._callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._classifier import COMMON_CONSTRAINTS, POSITIVE, Classifier
-from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._classifier import COMMON_CONSTRAINTS, Classifier
+from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts, solve_tasks
 from maxmargin.estimators._multiclass import BinaryTask
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.operators import Rows
@@ -97,7 +98,7 @@ class LinearSVC(Classifier):
         "dual": ["boolean", StrOptions({"auto"})],
         "multi_class": [StrOptions({"ovr", "ovo", "crammer_singer"})],
         "fit_intercept": ["boolean"],
-        "intercept_scaling": [POSITIVE],
+        "intercept_scaling": [Interval(Real, 0, 1e100, closed="right")],
         "shrinking": ["boolean"],
     }
 
@@ -161,11 +162,18 @@ class LinearSVC(Classifier):
             The fitted estimator.
 
         """
+        with all_or_nothing(self):
+            X = self._fit(X, y, sample_weight)
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Fit, and return the samples as they were used. Sets: the fitted attributes."""
         self._validate_params()
         self._refuse_contradictions()
         X, y = _check.check_training_data(self, X, y)
         self.classes_, codes = _check.check_classes(self, y)
-        s, _ = _check.check_weights(self, X, codes, sample_weight)
+        _, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
         name = self._solver_name(X.shape[1])
         solver = make_solver(name, shrinking=self.shrinking, seed=self._seed())
         intercept = _check.check_intercept(self, "penalised")
@@ -182,8 +190,7 @@ class LinearSVC(Classifier):
         solutions = solve_tasks(self, tasks, pose, solver, listeners)
         self._keep(X.shape[0], tasks, solutions)
         listeners.end(dict(vars(self)))
-        _check.warn_unless_converged(self, self.solution_, X)
-        return self
+        return X
 
     def decision_function(self, X: Any) -> Float:
         """Scores of samples.

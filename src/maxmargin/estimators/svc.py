@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators import _check, _multiclass
 from maxmargin.estimators._callbacks import FitTasks, with_callbacks
 from maxmargin.estimators._classifier import COMMON_CONSTRAINTS, POSITIVE, Classifier
-from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts, solve_tasks
 from maxmargin.estimators._kernels import KERNEL_NAMES, bandwidth, hinge_problem, kernel_scores
 from maxmargin.estimators._multiclass import BinaryTask
-from maxmargin.operators.rows import is_sparse
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Solution
@@ -187,14 +186,21 @@ shape_fit_, n_features_in_, feature_names_in_
             The fitted estimator.
 
         """
+        with all_or_nothing(self):
+            X = self._fit(X, y, sample_weight)
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Fit, and return the samples as they were used. Sets: the fitted attributes."""
         self._validate_params()
         self._refuse_contradictions()
         X, y = _check.check_training_data(self, X, y)
         if self.kernel == "precomputed":
             _check.check_kernel_matrix(self, X)
         self.classes_, codes = _check.check_classes(self, y)
-        s, self.class_weight_ = _check.check_weights(self, X, codes, sample_weight)
-        self._gamma = bandwidth(self, X, sample_weight)
+        weights, self.class_weight_, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
+        self._gamma = bandwidth(self, X, weights)
         name = (
             automatic(kernelised=self.kernel != "linear", n_features=X.shape[1])
             if self.solver == "auto"
@@ -211,10 +217,9 @@ shape_fit_, n_features_in_, feature_names_in_
             return hinge_problem(self, X, task, s, intercept, as_rows=as_rows)
 
         solutions = solve_tasks(self, tasks, pose, solver, listeners)
-        self._keep(X, codes, tasks, solutions)
+        self._keep(X, codes, tasks, solutions, as_rows=as_rows)
         listeners.end(dict(vars(self)))
-        _check.warn_unless_converged(self, self.solution_, X)
-        return self
+        return X
 
     def decision_function(self, X: Any) -> Float:
         """Scores of samples.
@@ -269,8 +274,7 @@ shape_fit_, n_features_in_, feature_names_in_
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available with the linear kernel; the others have dual_coef_.")
         check_is_fitted(self)
-        coef: Any = self._expansions() @ self.support_vectors_
-        return coef.toarray() if is_sparse(coef) else np.asarray(coef)
+        return self._coef
 
     @property
     def n_support_(self) -> Array:
@@ -287,7 +291,7 @@ shape_fit_, n_features_in_, feature_names_in_
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
 
-    def _keep(self, X: Any, codes: Array, tasks: list[BinaryTask], solutions: list[Solution]) -> None:
+    def _keep(self, X: Any, codes: Array, tasks: list[BinaryTask], solutions: list[Solution], *, as_rows: bool) -> None:
         """Sets: the fitted attributes."""
         expansions = np.zeros((len(tasks), X.shape[0]))
         for k, (task, solution) in enumerate(zip(tasks, solutions, strict=True)):
@@ -304,6 +308,11 @@ shape_fit_, n_features_in_, feature_names_in_
             _multiclass.by_other_class(expansions, self._support_codes, self.classes_.size) if pairwise else expansions
         )
         self.intercept_ = np.array([solution.point.b for solution in solutions])
+        if self.kernel == "linear":  # what was certified: before the optimum that is not the sum over support vectors
+            w = [solution.point.w for solution in solutions]
+            if not as_rows:  # expansions over the samples of each task
+                w = [np.asarray(beta @ X[task.members]) for beta, task in zip(w, tasks, strict=True)]
+            self._coef = np.array(w)
         self.shape_fit_ = X.shape
         self.n_iter_ = iteration_counts(solutions)
         for name, value in certified_attributes(solutions).items():
@@ -318,7 +327,7 @@ shape_fit_, n_features_in_, feature_names_in_
 
     def _scores(self, X: Any) -> Float:
         if self.kernel == "linear":
-            scores = X @ self.coef_.T
+            scores = X @ self._coef.T
         else:
             scores = kernel_scores(self, X, self._expansions())
         return np.asarray(scores, dtype=np.float64) + self.intercept_

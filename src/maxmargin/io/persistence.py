@@ -241,7 +241,6 @@ _CLASSIFIER: dict[str, _Rule] = {
     "duality_gap_": _NUMBER,
     "objective_": _NUMBER,
     "dual_objective_": _NUMBER,
-    "status_": _Rule("a Status", lambda value, sizes: isinstance(value, Status)),
 }
 _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "SVC": _CLASSIFIER
@@ -257,7 +256,10 @@ _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     },
     "LinearSVC": _CLASSIFIER | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
 }
-_OPTIONAL: dict[str, _Rule] = {"feature_names_in_": _array("O", "features")}
+_OPTIONAL: dict[str, _Rule] = {
+    "feature_names_in_": _array("O", "features"),
+    "_coef": _array("f", "problems", "features"),  # of SVC with a linear kernel
+}
 
 _FIELDS: dict[str, dict[str, _Rule]] = {
     "Point": {
@@ -292,6 +294,7 @@ _FIELDS: dict[str, dict[str, _Rule]] = {
         "tol": _NUMBER,
         "iterations": _COUNT,
         "seconds": _NUMBER,
+        "last": _Rule("a Point or null", lambda value, _: value is None or isinstance(value, Point)),
         "history": _Rule(
             "a list of Records",
             lambda value, _: isinstance(value, tuple) and all(isinstance(item, Record) for item in value),

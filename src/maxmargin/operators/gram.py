@@ -6,25 +6,31 @@ The blocks are float64 whatever the data are, because certificates are made of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from maxmargin._jit import compiled
-from maxmargin.kernels import MEASURED_BY_DISTANCE
+from maxmargin.kernels import MEASURED_BY_DISTANCE, RBF, Laplacian, Linear, Polynomial
 from maxmargin.operators.rows import Matrix, is_sparse, squared_lengths, vectors_of
 from maxmargin.protocols import Array, Float, Index, Kernel
 
 # Kernel values per block: 2 M float64 are 16 MB, small enough to be reused from a processor's cache or near it.
 BLOCK_VALUES = 2_000_000
 TILE_ROWS = 4096
+POSITIVITY_SAMPLES = 1500
 
 
 class Gram(Protocol):
     """A symmetric kernel matrix ``K`` as an operator on expansions ``beta`` over the samples."""
 
     n_samples: int
+
+    @property
+    def positive(self) -> bool:
+        """Whether the matrix is positive semi-definite, as far as can be known: certificates rest on it."""
 
     def block(self, rows: Index) -> Float:
         """``K[rows, :]``."""
@@ -49,6 +55,23 @@ class _BlockedGram:
 
     def block(self, rows: Index) -> Float:
         raise NotImplementedError
+
+    @cached_property
+    def positive(self) -> bool:
+        """Whether the matrix is symmetric and positive semi-definite.
+
+        Tested by a Cholesky factorisation on up to ``POSITIVITY_SAMPLES`` samples, spread evenly.
+        """
+        rows = np.unique(np.linspace(0, self.n_samples - 1, min(self.n_samples, POSITIVITY_SAMPLES)).astype(np.int64))
+        K = np.vstack([self.block(rows[start : start + 256])[:, rows] for start in range(0, rows.size, 256)])
+        size = float(np.abs(K).max(initial=0.0))
+        if float(np.abs(K - K.T).max(initial=0.0)) > 1e-8 * size:
+            return False
+        try:
+            np.linalg.cholesky(0.5 * (K + K.T) + 1e-10 * (size + 1e-300) * np.eye(rows.size))
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def apply(self, w: Float) -> Float:
         """``K w`` from the rows where ``w`` is not zero; ``K`` is symmetric."""
@@ -77,6 +100,15 @@ class KernelGram(_BlockedGram):
         self.X = X.tocsr() if is_sparse(X) else X
         self.n_samples = X.shape[0]
         self.sq = squared_lengths(vectors_of(X), X.shape[0])
+
+    @cached_property
+    def positive(self) -> bool:
+        """Known for most kernels, tested for the others."""
+        if isinstance(self.kernel, (Linear, RBF, Laplacian)):
+            return True
+        if isinstance(self.kernel, Polynomial) and self.kernel.coef0 >= 0.0 and self.kernel.gamma >= 0.0:
+            return True
+        return super().positive
 
     def block(self, rows: Index) -> Float:
         """``K[rows, :]``."""
@@ -130,7 +162,17 @@ class CallableGram(_BlockedGram):
 
 def checked_values(values: Any, shape: tuple[int, int]) -> Float:
     """What a user's kernel returned, if it is a finite matrix of the right shape."""
-    values = np.asarray(values, dtype=np.float64)
+    given = values
+    try:
+        values = np.asarray(values.toarray() if is_sparse(values) else values)
+        if np.iscomplexobj(values):
+            raise TypeError
+        values = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The callable kernel returned {type(given).__name__} with values that are not real numbers; it must "
+            f"return a matrix of real numbers of shape {shape}."
+        ) from None
     if values.shape != shape:
         raise ValueError(
             f"The callable kernel returned an array of shape {values.shape} for {shape[0]} and {shape[1]} samples; "

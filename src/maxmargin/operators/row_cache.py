@@ -31,7 +31,9 @@ class RowCache:
 
     def fetch(self, samples: Index) -> None:
         """Make the rows of a few different samples available; ``samples`` fit into a quarter of the arena."""
-        missing = samples[self.slot[samples] < 0]
+        present = self.slot[samples] >= 0
+        self.used[self.slot[samples[present]]] = self.clock[0]  # not to be evicted for the others
+        missing = samples[~present]
         if not missing.size:
             return
         # Stable order among equals, so that the same fit evicts the same rows.

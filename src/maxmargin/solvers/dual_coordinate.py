@@ -58,7 +58,7 @@ class DualCoordinate:
         n = rows.n_samples
         sq = rows.squared_lengths()
         if problem.intercept == "free":
-            tau = max(float(sq.mean()), np.finfo(float).tiny) / problem.lam
+            tau = float(sq.mean()) / problem.lam or 1.0 / float(problem.s.mean() or 1.0)
         else:
             tau = problem.intercept_scale**2 / problem.lam if problem.intercept == "penalised" else 0.0
         state = DualCoordinateState(
@@ -84,7 +84,7 @@ class DualCoordinate:
         entries = max(1, rows.vectors[0].size)
         epochs = min(max(ROUND_WORK // entries, FULL_EVERY), MAX_EPOCHS_PER_ROUND, limit)
         patience = self.patience if self.shrinking else np.iinfo(np.int64).max
-        visited, state.active, state.b, state.violation, losses, conjugates = _round(
+        epochs, visited, state.active, state.b, state.violation, losses, conjugates = _round(
             rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau, free,
             state.alpha, state.w, state.b, state.order, state.active, state.quiet, patience, state.random,
             epochs,
@@ -158,18 +158,19 @@ def _round(
     vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
     alpha: Float, w: Float, b: float, order: Index, active: int, quiet: Index, patience: int, random: Array,
     epochs: int,
-) -> tuple[int, int, float, float, float, float]:  # fmt: skip
+) -> tuple[int, int, int, float, float, float, float]:  # fmt: skip
     """Epochs over ``order[:active]``, every tenth and the last over everything.
 
     Sets: ``alpha, w, order, quiet, random``.
     """
-    visited = 0
+    visited, made = 0, 0
     violation, losses, conjugates = 0.0, 0.0, 0.0
     for epoch in range(epochs):
         full = epoch == epochs - 1 or epoch % FULL_EVERY == FULL_EVERY - 1 or active == 0
         if full:
             active = order.shape[0]
             violation, losses, conjugates = 0.0, 0.0, 0.0
+        made += 1
         _shuffle(order, active, random)
         k = 0
         while k < active:
@@ -204,7 +205,7 @@ def _round(
                     violation = max(violation, abs(shift))
             if violation == 0.0:
                 break
-    return visited, active, b, violation, losses, conjugates
+    return made, visited, active, b, violation, losses, conjugates
 
 
 @compiled

@@ -85,9 +85,12 @@ class Newton:
         h = _reaction(problem.loss, state.a, problem.y, problem.s, state.q)
         H = _hessian(rows, h, state.ridge)
         reacting = int(np.count_nonzero(h))
-        if kinked:  # rare columns without reacting rows would otherwise make the steps wild
+        # Columns without reacting rows would otherwise make the steps wild, or the Hessian singular.
+        if kinked:
             strength = state.damping * max(reacting, 1) * float((1.0 / state.q).mean())
-            H[np.diag_indices_from(H)] += strength * state.column_squares
+        else:
+            strength = 1e-12 * float(problem.s.sum())
+        H[np.diag_indices_from(H)] += strength * state.column_squares
         direction = _solve(H, -state.gradient)
         decrement = -float(state.gradient @ direction)
         if decrement > 0.0:

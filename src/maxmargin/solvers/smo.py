@@ -76,7 +76,9 @@ class SMO:
 
     def advance(self, problem: Problem | BoxQP, state: SMOState, limit: int) -> SMOState:
         """Steps until the round's work is spent, with as many checks of the whole problem as come up."""
-        budget = min(limit, max(100, ROUND_WORK // max(1, state.a.size)))
+        budget = min(
+            limit, max(100, ROUND_WORK // (state.a.size + 1000))
+        )  # a step costs something for few variables too
         evaluations = state.cache.evaluations
         state.primal, state.dual = math.inf, -math.inf
         while budget > 0 and state.cache.evaluations - evaluations <= ROUND_EVALUATIONS:
@@ -98,7 +100,7 @@ class SMO:
         """The variables, and the best multiplier for them as the intercept."""
         state.synchronise()
         qp, beta = state.qp, state.qp.expansion(state.a)
-        _, _, b = qp.values(state.a, (state.G + qp.q - qp.D * state.a)[: qp.gram.n_samples])
+        _, _, b = qp.values(state.a, state.G + qp.q - qp.D * state.a)
         if isinstance(problem, BoxQP):
             return Point(beta / qp.lam, float(b[0]) if b.size else 0.0, state.a.copy())
         intercept = float(b[0]) if b.size else qp.shift * float(beta.sum())
@@ -194,8 +196,7 @@ class SMOState:
     def checkpoint(self) -> None:
         """Take stock of the whole problem. Sets: ``violation, size, primal, dual``."""
         qp = self.qp
-        f = (self.G + qp.q - qp.D * self.a)[: qp.gram.n_samples]
-        self.primal, self.dual, _ = qp.values(self.a, f)
+        self.primal, self.dual, _ = qp.values(self.a, self.G + qp.q - qp.D * self.a)
         self.size = max(float(np.abs(self.G + qp.q).max(initial=0.0)), float(np.abs(qp.q).max(initial=0.0)), 1e-300)
         self.violation = float(_violation(self.G, self.a, qp.low, qp.high, qp.group, qp.totals.size))
 

@@ -1,0 +1,1 @@
+"""What ``compare.py`` and the benchopt classes share. The folder's name is benchopt's."""

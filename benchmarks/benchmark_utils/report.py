@@ -1,0 +1,147 @@
+"""Tables of what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmark_utils.measure import OURS, Entry, Outcome
+
+FAMILIES = {
+    ("kernel", "hinge"): "RBF kernel, hinge, free intercept",
+    ("linear", "hinge"): "linear, hinge",
+    ("linear", "squared_hinge"): "linear, squared hinge",
+}
+LEGEND = """\
+seconds: median over the repeats, below it the range; * = a repeat missed the target
+- 3e-05 = the target was not reached at any tolerance, this is the best gap;  >60s 3e-05 = nor within the time limit
+empty = the library does not solve this problem
+ratio: seconds of the best peer / ours, above 1 we are faster"""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Ours against the best peer at one target of one workload."""
+
+    ours: float | None
+    peer: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Seconds of the best peer over ours, if both reached the target."""
+        return self.peer / self.ours if self.ours and self.peer else None
+
+    @property
+    def won(self) -> bool | None:
+        """Whether we were faster, or the only ones; ``None`` if nobody reached the target."""
+        if self.ours is None or self.peer is None:
+            return None if self.ours is self.peer else self.peer is None
+        return self.peer > self.ours
+
+    def __str__(self) -> str:
+        if self.ratio is not None:
+            return f"{self.ratio:.2f}"
+        return {True: "only us", False: "lost", None: "nobody"}[self.won]
+
+
+def tables(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
+    """One table per family."""
+    parts = []
+    for (family, loss), title in FAMILIES.items():
+        members = [o for o in outcomes if (o.workload.task.family, o.workload.task.loss) == (family, loss)]
+        if members:
+            parts.append(f"{title}\n{_table(members, targets)}")
+    return "\n\n".join([*parts, LEGEND])
+
+
+def summary(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
+    """Wins, losses and the geometric mean of the ratios."""
+    duels = [_duel(outcome.entries, target)[0] for outcome in outcomes for target in targets]
+    wins, losses = (sum(duel.won is side for duel in duels) for side in (True, False))
+    ratios = [duel.ratio for duel in duels if duel.ratio is not None]
+    mean = f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "-"
+    undecided = len(duels) - wins - losses
+    return (
+        f"{wins} wins, {losses} losses, {undecided} where nobody reached the target; geometric mean ratio {mean} "
+        f"over the {len(ratios)} where both did"
+    )
+
+
+def notes(outcomes: Sequence[Outcome]) -> str:
+    """The dual bounds, compilation, and errors."""
+    lines = []
+    bounds = [(o.reference_gap, o.workload.name) for o in outcomes if o.reference_gap is not None]
+    if bounds:
+        gap, name = max(bounds)
+        lines.append(
+            f"answers without dual variables were judged by their primal against a dual bound of {OURS}, whose own gap "
+            f"is {gap:.0e} at worst ({name})"
+        )
+    for family in dict.fromkeys(o.workload.task.family for o in outcomes):
+        ours = [e for o in outcomes if o.workload.task.family == family for e in o.entries if e.is_ours]
+        seconds = max((e.worker.compile_seconds for e in ours), default=0.0)
+        lines.append(f"{OURS}, {family}: {seconds:.1f} s of compilation with an empty cache, not in the table")
+    lines.extend(
+        f"{o.workload.name}: {e.solver} {e.setting} failed: {e.failure}"
+        for o in outcomes
+        for e in o.entries
+        if e.failure not in ("", "timeout")
+    )
+    return "\n".join(lines)
+
+
+def _table(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
+    solvers = list(dict.fromkeys(e.solver for o in outcomes for e in o.entries))
+    rows = [["workload", "n x d", "gap", *solvers, "ratio", "best peer"]]
+    for outcome in outcomes:
+        for target in targets:
+            duel, best = _duel(outcome.entries, target)
+            cells = [_cell([e for e in outcome.entries if e.solver == s], target) for s in solvers]
+            size = "x".join(map(str, outcome.shape))
+            described = "" if best is None else f"{best.solver} {best.setting} tol={best.chosen[target]:.0e}"
+            rows.append([outcome.workload.name, size, f"{target:.0e}", *(c[0] for c in cells), str(duel), described])
+            rows.append(["", "", "", *(c[1] for c in cells), "", ""])
+    return _aligned(rows)
+
+
+def _duel(entries: Sequence[Entry], target: float) -> tuple[Duel, Entry | None]:
+    ours = _fastest((e for e in entries if e.is_ours), target)
+    peer = _fastest((e for e in entries if not e.is_ours), target)
+    return Duel(*(None if e is None else e.median(target) for e in (ours, peer))), peer
+
+
+def _fastest(entries: Iterable[Entry], target: float) -> Entry | None:
+    timed = [(entry.median(target), k, entry) for k, entry in enumerate(entries) if entry.median(target) is not None]
+    return min(timed)[2] if timed else None
+
+
+def _cell(entries: Sequence[Entry], target: float) -> tuple[str, str]:
+    """The best setting of a solver: median and range, or how far it came."""
+    if not entries:
+        return "", ""
+    best = _fastest(entries, target)
+    if best is not None:
+        times = best.seconds[target]
+        missed = "*" if max(best.gaps[target]) > 2.0 * target else ""
+        return _seconds(best.median(target)) + missed, f"{_seconds(min(times))}-{_seconds(max(times))}"
+    closest = min(entries, key=lambda entry: entry.best_gap)
+    late = [entry.rungs[-1].seconds for entry in entries if entry.failure == "timeout"]
+    if math.isinf(closest.best_gap):
+        return (f">{late[0]:.0f}s" if late else "error"), ""
+    return f">{late[0]:.0f}s {closest.best_gap:.0e}" if late else f"- {closest.best_gap:.0e}", ""
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:#.3g}".rstrip(".")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k in (0, len(row) - 1) else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

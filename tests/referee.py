@@ -1,0 +1,517 @@
+"""The referee: primal and dual value, gap and KKT violation of every problem, in plain NumPy.
+
+It shares no code with the library and imports nothing from it. Formulas are in textbook form: classification losses
+have unsigned dual variables ``a = y alpha``, regression losses have ``alpha = p - n``. Duals are written out per loss
+instead of going through conjugates, intercepts of kernels and of rows are treated separately, and the reference optima
+come from other people's solvers.
+"""
+
+from dataclasses import dataclass, replace
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import entr, expit
+
+CLASSIFICATION = ("hinge", "squared hinge", "huber hinge", "logistic")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``sum_i s_i loss(z_i, y_i) + penalty(w)`` with ``z = X w + b``, or ``z = K w + b`` and ``w^T K w``."""
+
+    y: np.ndarray
+    s: np.ndarray
+    loss: tuple  # name, parameter
+    penalty: tuple  # name, lam, ratio of the L1 part
+    X: np.ndarray | None = None
+    K: np.ndarray | None = None
+    intercept: str | None = "free"
+    scale: float = 1.0
+
+    @property
+    def lam(self):
+        return self.penalty[1]
+
+
+@dataclass(frozen=True)
+class Box:
+    """``min a^T Q a / 2 + sum_v D_v a_v^2 / 2 - q^T a`` over ``low <= a <= high`` with fixed sums over groups."""
+
+    Q: np.ndarray
+    q: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    D: np.ndarray
+    groups: tuple = ()  # of pairs: indices of the members, total
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the referee says about a point; the dual value means nothing unless ``infeasibility`` is 0 or rounding."""
+
+    primal: float
+    dual: float
+    infeasibility: float
+
+    @property
+    def gap(self):
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self):
+        largest = max(abs(self.primal), abs(self.dual))
+        return self.gap / largest if largest > 0 else 0.0
+
+
+# ---- losses ----------------------------------------------------------------------------------------------------------
+
+
+def loss_values(loss, z, y):
+    """The loss of every sample."""
+    name, p = loss
+    if name == "hinge":
+        return np.where(y * z < p, p - y * z, 0.0)
+    if name == "squared hinge":
+        return np.where(y * z < p, (p - y * z) ** 2, 0.0)
+    if name == "huber hinge":  # inventory 0-07
+        m = y * z
+        return np.where(m >= 1, 0.0, np.where(m <= 1 - p, 1 - m - p / 2, (1 - m) ** 2 / (2 * p)))
+    if name == "logistic":
+        return p * np.logaddexp(0.0, -y * z / p)
+    if name == "squared":
+        return p / 2 * (z - y) ** 2
+    tube = np.where(np.abs(z - y) > p, np.abs(z - y) - p, 0.0)
+    return tube if name == "epsilon" else tube**2
+
+
+def dual_loss(loss, alpha, y, s):
+    """What the losses contribute to the dual, and by how much ``alpha`` leaves its domain."""
+    name, p = loss
+    outside = np.abs(alpha[s == 0]).max(initial=0.0)  # a sample without weight has no dual variable
+    alpha, y, s = alpha[s > 0], y[s > 0], s[s > 0]
+    a = y * alpha if name in CLASSIFICATION else np.abs(alpha)
+    if name in CLASSIFICATION:
+        outside = max(outside, (-a).max(initial=0.0))
+    if name in ("hinge", "huber hinge", "logistic", "epsilon"):
+        outside = max(outside, (a - s).max(initial=0.0))
+    if name == "hinge":
+        value = p * a.sum()
+    elif name == "squared hinge":
+        value = (p * a - a**2 / (4 * s)).sum()
+    elif name == "huber hinge":
+        value = (a - p * a**2 / (2 * s)).sum()
+    elif name == "logistic":
+        t = np.clip(a / s, 0.0, 1.0)
+        value = (p * s * (entr(t) + entr(1 - t))).sum()
+    elif name == "squared":
+        value = (y * alpha - alpha**2 / (2 * p * s)).sum()
+    elif name == "epsilon":
+        value = (y * alpha).sum() - p * a.sum()
+    else:
+        value = (y * alpha).sum() - p * a.sum() - (a**2 / (4 * s)).sum()
+    return float(value), float(outside)
+
+
+def slope_interval(loss, z, y):
+    """Ends of the subdifferential of every sample's loss."""
+    name, p = loss
+    if name == "hinge":
+        t_low = np.where(y * z <= p, 1.0, 0.0)
+        t_high = np.where(y * z < p, 1.0, 0.0)
+        return np.minimum(-y * t_low, -y * t_high), np.maximum(-y * t_low, -y * t_high)
+    if name == "epsilon":
+        e = z - y
+        return np.where(e > p, 1.0, np.where(e <= -p, -1.0, 0.0)), np.where(e >= p, 1.0, np.where(e < -p, -1.0, 0.0))
+    if name == "squared hinge":
+        g = -2 * y * np.maximum(p - y * z, 0)
+    elif name == "huber hinge":
+        g = -y * np.clip((1 - y * z) / p, 0, 1)
+    elif name == "logistic":
+        g = -y * expit(-y * z / p)
+    elif name == "squared":
+        g = p * (z - y)
+    else:
+        g = 2 * np.sign(z - y) * np.maximum(np.abs(z - y) - p, 0)
+    return g, g
+
+
+def score_interval(loss, alpha, y, s):
+    """Ends of the interval of scores at which ``alpha_i`` is ``-s_i`` times a subgradient. Needs ``s > 0``."""
+    name, p = loss
+    inf = np.inf
+    t = alpha / s
+    if name in CLASSIFICATION:
+        t = y * t
+        if name == "hinge":
+            low, high = np.where(t >= 1, -inf, p), np.where(t <= 0, inf, p)
+        elif name == "squared hinge":
+            low, high = p - t / 2, np.where(t <= 0, inf, p - t / 2)
+        elif name == "huber hinge":
+            low, high = np.where(t >= 1, -inf, 1 - p * t), np.where(t <= 0, inf, 1 - p * t)
+        else:
+            with np.errstate(divide="ignore"):
+                low = high = -p * (np.log(t) - np.log1p(-t))
+        return np.where(y > 0, low, -high), np.where(y > 0, high, -low)
+    if name == "squared":
+        return y - t / p, y - t / p
+    extra = t / 2 if name == "squared epsilon" else 0.0
+    low = np.where(t < 0, y + p, y - p) - extra
+    high = np.where(t > 0, y - p, y + p) - extra
+    if name == "epsilon":
+        low, high = np.where(t >= 1, -inf, low), np.where(t <= -1, inf, high)
+    return low, high
+
+
+# ---- the regularised problem -----------------------------------------------------------------------------------------
+
+
+def primal(case, w, b):
+    """Primal value."""
+    z, regulariser = _scores_and_regulariser(case, w, b)
+    return float(case.s @ loss_values(case.loss, z, case.y) + regulariser)
+
+
+def _scores_and_regulariser(case, w, b):
+    norm, lam, *ratio = case.penalty
+    if case.K is not None:
+        z = case.K @ w + b
+        regulariser = lam / 2 * w @ case.K @ w
+        if case.intercept == "penalised":
+            regulariser += lam / 2 * (b / case.scale) ** 2
+        return z, regulariser
+    z = case.X @ w + b
+    if case.intercept == "penalised":
+        w = np.append(w, b / case.scale)
+    ridge, lasso = w @ w / 2, np.abs(w).sum()
+    if norm == "l2":
+        return z, lam * ridge
+    if norm == "l1":
+        return z, lam * lasso
+    return z, lam * (ratio[0] * lasso + (1 - ratio[0]) * ridge)
+
+
+def _correlations(case, alpha):
+    """``X^T alpha`` with the row of a penalised intercept."""
+    v = case.X.T @ alpha
+    return np.append(v, case.scale * alpha.sum()) if case.intercept == "penalised" else v
+
+
+def dual(case, alpha):
+    """Dual value, and by how much ``alpha`` violates the constraints of the dual."""
+    value, outside = dual_loss(case.loss, alpha, case.y, case.s)
+    norm, lam, *ratio = case.penalty
+    if case.intercept == "free":
+        outside = max(outside, abs(float(alpha.sum())))
+    if case.K is not None:
+        value -= alpha @ case.K @ alpha / (2 * lam)
+        if case.intercept == "penalised":
+            value -= (case.scale * alpha.sum()) ** 2 / (2 * lam)
+        return float(value), outside
+    v = np.abs(_correlations(case, alpha))
+    if norm == "l2":
+        value -= v @ v / (2 * lam)
+    elif norm == "l1":
+        outside = max(outside, (v - lam).max(initial=0.0))
+    else:
+        value -= (np.maximum(v - lam * ratio[0], 0) ** 2).sum() / (2 * lam * (1 - ratio[0]))
+    return float(value), float(outside)
+
+
+def bounds(case):
+    """Box of the dual variables."""
+    unit = case.loss[0] in ("hinge", "huber hinge", "logistic", "epsilon")
+    reach = case.s if unit else np.where(case.s > 0, np.inf, 0.0)
+    if case.loss[0] in CLASSIFICATION:
+        return np.where(case.y > 0, 0.0, -reach), np.where(case.y > 0, reach, 0.0)
+    return -reach, reach
+
+
+def repaired(case, alpha):
+    """The feasible point that is certified for ``alpha``: clipped, the heavier side scaled down, all scaled down."""
+    if isinstance(case, Box):
+        return _repaired_box(case, alpha)
+    low, high = bounds(case)
+    alpha = np.minimum(np.maximum(alpha, low), high)
+    if case.intercept == "free":
+        up, down = np.maximum(alpha, 0), np.maximum(-alpha, 0)
+        lighter = min(up.sum(), down.sum())
+        if lighter > 0:
+            alpha = up * (lighter / up.sum()) - down * (lighter / down.sum())
+        else:
+            alpha = np.zeros_like(alpha)
+    if case.penalty[0] == "l1":
+        largest = np.abs(_correlations(case, alpha)).max(initial=0.0)
+        if largest > case.lam:
+            alpha = alpha * (case.lam / largest)
+    return alpha
+
+
+def judge(case, w, b, alpha):
+    """Values at a primal and a dual point, taken as they are."""
+    value, outside = dual(case, alpha)
+    return Verdict(primal(case, w, b), value, outside)
+
+
+def rounding(case, w, b, alpha):
+    """How much of the values of ``judge`` and ``judge_box`` can be rounding: a unit of the terms that were added."""
+    unit = np.finfo(float).eps
+    if isinstance(case, Box):
+        a = np.abs(alpha)
+        f = np.abs(case.Q) @ a
+        return unit * float(a @ f + np.abs(case.q) @ a + case.D @ a**2 + _reach(case) @ (f + np.abs(case.q)))
+    X = case.X if case.K is None else case.K
+    z = np.abs(X) @ np.abs(w) + abs(b)
+    slope = 1 + np.abs(slope_interval(case.loss, X @ w + b, case.y)[0])
+    size = case.s @ (slope * (1 + np.abs(case.y) + z)) + np.abs(alpha) @ (1 + np.abs(case.y))
+    size += abs(_scores_and_regulariser(case, w, b)[1])
+    if case.K is not None:
+        size += case.lam * np.abs(w) @ np.abs(X) @ np.abs(w) + np.abs(alpha) @ np.abs(X) @ np.abs(alpha) / case.lam
+    elif case.penalty[0] != "l1":
+        v = np.abs(X).T @ np.abs(alpha)
+        size += v @ v / case.lam
+    return unit * float(size)
+
+
+def _reach(case):
+    ends = np.maximum(np.abs(case.low), np.abs(case.high))
+    return np.where(np.isfinite(ends), ends, 0.0)
+
+
+def kkt_violation(case, w, b, alpha):
+    """Largest violation of the optimality conditions; 0 at an optimal pair.
+
+    Each sample is allowed the smaller of two distances: of its dual variable (per unit of weight) to the subgradients
+    at its score, and of its score to those at which its dual variable is a subgradient. The first alone jumps at
+    kinks, the second at bounds.
+    """
+    z, _ = _scores_and_regulariser(case, w, b)
+    worst = abs(float(alpha.sum())) if case.intercept == "free" else 0.0
+    used = case.s > 0
+    t = -alpha[used] / case.s[used]
+    low, high = slope_interval(case.loss, z[used], case.y[used])
+    by_dual = np.maximum(np.maximum(low - t, t - high), 0)
+    low, high = score_interval(case.loss, alpha[used], case.y[used], case.s[used])
+    by_score = np.maximum(np.maximum(low - z[used], z[used] - high), 0)
+    worst = max(worst, np.minimum(by_dual, by_score).max(initial=0.0))
+    return max(worst, _stationarity(case, w, b, alpha))
+
+
+def _stationarity(case, w, b, alpha):
+    """Distance of ``X^T alpha`` to the subgradients of the penalty at ``w``."""
+    norm, lam, *ratio = case.penalty
+    if case.K is not None:
+        worst = np.abs(case.K @ (lam * w - alpha)).max()
+        if case.intercept == "penalised":
+            worst = max(worst, abs(lam * b / case.scale - case.scale * alpha.sum()))
+        return float(worst)
+    if case.intercept == "penalised":
+        w = np.append(w, b / case.scale)
+    v = _correlations(case, alpha)
+    l1 = {"l2": 0.0, "l1": lam}.get(norm, lam * ratio[0] if ratio else 0.0)
+    v = v - {"l2": lam, "l1": 0.0}.get(norm, lam * (1 - ratio[0]) if ratio else 0.0) * w
+    return float(np.where(w != 0, np.abs(v - l1 * np.sign(w)), np.maximum(np.abs(v) - l1, 0)).max(initial=0.0))
+
+
+# ---- the quadratic program -------------------------------------------------------------------------------------------
+
+
+def _repaired_box(case, a):
+    a = np.minimum(np.maximum(a, case.low), case.high)
+    for members, total in case.groups:
+        a[members] = _with_total(a[members], case.low[members], case.high[members], total)
+    return a
+
+
+def _with_total(part, low, high, total):
+    """All moved by the same share of their way to the bound; zeros stay where the others suffice."""
+    excess = part.sum() - total
+    end = low if excess > 0 else high
+    for moving in (part != 0, np.full(part.size, True)):
+        way = np.where(moving, end - part, 0.0)
+        if np.isinf(way).any():
+            return part - np.where(np.isinf(way), excess / np.isinf(way).sum(), 0.0)
+        if 0 < abs(excess) <= np.abs(way).sum():
+            return part + way * (abs(excess) / np.abs(way).sum())
+    return part if excess == 0 else end.copy()
+
+
+def judge_box(case, a):
+    """Value of the Lagrangian dual ("primal" of the machine) and of the program, negated ("dual"), at ``a``."""
+    f = case.Q @ a
+    outside = max(float((case.low - a).max()), float((a - case.high).max()), 0.0)
+    for members, total in case.groups:
+        outside = max(outside, abs(float(a[members].sum() - total)))
+    value = case.q @ a - a @ f / 2 - case.D @ a**2 / 2
+    upper = a @ f / 2
+    everything = [(np.arange(a.size), None)] if not case.groups else case.groups
+    for members, total in everything:
+        r, low, high, D = case.q[members] - f[members], case.low[members], case.high[members], case.D[members]
+        b = 0.0 if total is None else best_multiplier(r, low, high, D, total)
+        upper += support(r - b, low, high, D) + (0.0 if total is None else b * total)
+    return Verdict(float(upper), float(value), outside)
+
+
+def support(r, low, high, D):
+    """``sum_v max a r_v - D_v a^2 / 2`` over ``low_v <= a <= high_v``."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a = np.where(D > 0, np.clip(r / D, low, high), np.where(r > 0, high, np.where(r < 0, low, 0.0)))
+        terms = np.where(a == 0, 0.0, a * r - D * a * a / 2)
+    return float(terms.sum())
+
+
+def best_multiplier(r, low, high, D, total):
+    """Minimiser of the convex, piecewise quadratic ``b -> support(r - b) + b total``, from its breakpoints."""
+    ends = np.concatenate([r - D * low, r - D * high])
+    ends = np.unique(ends[np.isfinite(ends)])
+    values = np.array([support(r - b, low, high, D) + b * total for b in ends])
+    if not (D > 0).any():
+        return float(ends[values.argmin()])
+    # Between two breakpoints the function is a parabola through three of its values; its vertex may be lower.
+    best, lowest = float(ends[values.argmin()]), values.min()
+    reach = 1.0 + np.abs(ends).max()
+    for left, right in zip([ends[0] - reach, *ends], [*ends, ends[-1] + reach], strict=True):
+        x = np.array([left, (left + right) / 2, right])
+        v = [support(r - b, low, high, D) + b * total for b in x]
+        curvature = v[0] - 2 * v[1] + v[2]
+        if curvature > 0:
+            b = x[1] + (right - left) / 4 * (v[0] - v[2]) / curvature
+            if left <= b <= right:
+                value = support(r - b, low, high, D) + b * total
+                if value < lowest:
+                    best, lowest = float(b), value
+    return best
+
+
+# ---- reference optima ------------------------------------------------------------------------------------------------
+
+
+def reference_optimum(case):
+    """Optimal value by a solver that is not ours: Clarabel, and SciPy for the logistic loss. Small problems only."""
+    if isinstance(case, Box):
+        return _clarabel_box(case)
+    if case.K is not None:  # an explicit feature map: K = F F^T
+        values, vectors = np.linalg.eigh(case.K)
+        case = replace(case, K=None, X=vectors * np.sqrt(np.maximum(values, 0)))
+    w, b = (_scipy_logistic if case.loss[0] == "logistic" else _clarabel_machine)(case)
+    return primal(case, w, b)
+
+
+def _design(case):
+    """Matrix of all coefficients of the score, and which of them are penalised."""
+    X, penalised = case.X, np.ones(case.X.shape[1])
+    if case.intercept is not None:
+        X = np.column_stack([X, np.full(len(X), case.scale if case.intercept == "penalised" else 1.0)])
+        penalised = np.append(penalised, float(case.intercept == "penalised"))
+    return X, penalised
+
+
+def _split(case, coefficients):
+    if case.intercept is None:
+        return coefficients, 0.0
+    return coefficients[:-1], float(coefficients[-1] * (case.scale if case.intercept == "penalised" else 1.0))
+
+
+def _strengths(case):
+    """Factors of ``|w|`` and of ``w^2 / 2``."""
+    norm, lam, *ratio = case.penalty
+    return {"l2": (0.0, lam), "l1": (lam, 0.0)}.get(norm, (lam * ratio[0], lam * (1 - ratio[0])) if ratio else None)
+
+
+def _clarabel_machine(case):
+    """Coefficients ``c = u - v``, scores ``X c``, slacks ``e`` and ``r``; every loss is a quadratic of its slacks."""
+    X, penalised = _design(case)
+    l1, l2 = _strengths(case)
+    name, p = case.loss
+    n, d = X.shape
+    s, y = case.s, case.y
+    # Variables: c (d), t (d) with t >= |c|, e (n) for the quadratic and r (n) for the linear part of the loss.
+    factor = {"squared hinge": 2.0, "huber hinge": 1 / p if p else 0.0, "squared": p, "squared epsilon": 2.0}
+    curvature = factor[name] * s if name in factor else np.zeros(n)
+    linear = s if name in ("hinge", "huber hinge", "epsilon") else np.zeros(n)
+    P = sp.diags(np.concatenate([l2 * penalised, np.zeros(d), curvature, np.zeros(n)])).tocsc()
+    q = np.concatenate([np.zeros(d), l1 * penalised, np.zeros(n), linear])
+    identity = sp.identity
+    rows, right = [], []
+
+    def at_most(c=None, t=None, e=None, r=None, bound=None, m=n):
+        parts = zip([c, t, e, r], [d, d, n, n], strict=True)
+        rows.append(sp.hstack([sp.csc_matrix((m, k) if part is None else part) for part, k in parts]))
+        right.append(np.broadcast_to(bound, m).astype(float))
+
+    use_e, use_r = name in factor, name in ("hinge", "huber hinge", "epsilon")
+    minus = -identity(n)
+    if name in CLASSIFICATION:
+        margin = p if name != "huber hinge" else 1.0
+        at_most(c=-y[:, None] * X, e=minus if use_e else None, r=minus if use_r else None, bound=np.full(n, -margin))
+    elif name == "squared":
+        at_most(c=X, e=minus, bound=y)
+        at_most(c=-X, e=identity(n), bound=-y)
+    else:
+        for sign in (1, -1):
+            at_most(c=sign * X, e=minus if use_e else None, r=minus if use_r else None, bound=sign * y + p)
+    if name != "squared":
+        at_most(e=minus, bound=0.0)
+    at_most(r=minus, bound=0.0)
+    at_most(c=identity(d), t=-identity(d), bound=0.0, m=d)
+    at_most(c=-identity(d), t=-identity(d), bound=0.0, m=d)
+    A, h = sp.vstack(rows).tocsc(), np.concatenate(right)
+    cones = [clarabel.NonnegativeConeT(h.size)]
+    return _split(case, _clarabel(P, q, A, h, cones)[:d])
+
+
+def _clarabel_box(case):
+    n = case.q.size
+    P = sp.csc_matrix(np.triu((case.Q + case.Q.T) / 2 + np.diag(case.D)))
+    equal = np.zeros((len(case.groups), n))
+    for row, (members, _) in zip(equal, case.groups, strict=True):
+        row[members] = 1.0
+    above, below = np.isfinite(case.high), np.isfinite(case.low)
+    A = np.vstack([equal, np.eye(n)[above], -np.eye(n)[below]])
+    h = np.concatenate([[total for _, total in case.groups], case.high[above], -case.low[below]])
+    cones = [clarabel.ZeroConeT(len(case.groups)), clarabel.NonnegativeConeT(int(above.sum() + below.sum()))]
+    a = _clarabel(P, -case.q, sp.csc_matrix(A), h, cones)
+    return float(case.q @ a - a @ case.Q @ a / 2 - case.D @ a**2 / 2)
+
+
+def _clarabel(P, q, A, h, cones):
+    for tolerance in (1e-11, 1e-9, 1e-8):
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+        result = clarabel.DefaultSolver(P, q, A, h, cones, settings).solve()
+        if str(result.status) == "Solved":
+            return np.asarray(result.x)
+    raise RuntimeError(f"The reference solver failed: {result.status}.")
+
+
+def _scipy_logistic(case):
+    X, penalised = _design(case)
+    l1, l2 = _strengths(case)
+    T, s, y = case.loss[1], case.s, case.y
+
+    def smooth(c):
+        m = y * (X @ c) / T
+        g = -s * y * expit(-m)
+        value = T * s @ np.logaddexp(0, -m) + l2 / 2 * penalised @ c**2
+        return value, X.T @ g + l2 * penalised * c
+
+    def hessian(c):
+        t = expit(y * (X @ c) / T)
+        return (X.T * (s * t * (1 - t) / T)) @ X + np.diag(l2 * penalised)
+
+    d = X.shape[1]
+    if l1 == 0.0:
+        result = minimize(smooth, np.zeros(d), jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-9})
+        return _split(case, result.x)
+
+    def parts(u):  # positive and negative parts make |c| smooth
+        value, g = smooth(u[:d] - u[d:])
+        return value + l1 * (penalised @ u[:d] + penalised @ u[d:]), np.append(g, -g) + l1 * np.tile(penalised, 2)
+
+    options = {"maxiter": 20000, "maxfun": 200000, "ftol": 1e-15, "gtol": 1e-10}
+    result = minimize(
+        parts, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d), options=options
+    )
+    return _split(case, result.x[:d] - result.x[d:])

@@ -1,0 +1,159 @@
+"""The rules of the house that a machine can check: who imports whom, what is documented, what importing costs."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import maxmargin
+from maxmargin import protocols
+from maxmargin.solvers import SOLVERS
+
+ROOT = Path(__file__).parents[1]
+SOURCE = Path(maxmargin.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {str(file.relative_to(SOURCE)): ast.parse(file.read_text()) for file in FILES}
+LONG = 25  # lines from which even a private function needs a docstring
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def imported(tree):
+    """Names of the top-level packages that a file imports anywhere, lazily or not."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def own_definitions(tree):
+    """Classes and functions of a file with their owner, but not those inside functions."""
+    todo = [(tree, node) for node in tree.body]
+    while todo:
+        owner, node = todo.pop()
+        if isinstance(node, (ast.ClassDef, *FUNCTIONS)):
+            yield owner, node
+        if isinstance(node, (ast.ClassDef, ast.If, ast.Try)):
+            todo += [(node if isinstance(node, ast.ClassDef) else owner, n) for n in ast.iter_child_nodes(node)]
+
+
+def test_layers():
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 broken" in done.stdout
+
+
+def test_numba_is_imported_only_in_jit():
+    assert [name for name, tree in TREES.items() if {"numba", "llvmlite"} & imported(tree)] == ["_jit.py"]
+
+
+def test_optional_packages_are_imported_lazily():
+    def at_the_top(tree):
+        return imported(ast.Module([n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))], []))
+
+    optional = {"rich", "pandas", "polars", "numba", "onnx", "mpi4py", "dask"}
+    assert {name: optional & at_the_top(tree) for name, tree in TREES.items() if optional & at_the_top(tree)} == {}
+
+
+def test_only_the_command_line_prints():
+    def prints(tree):
+        return any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            for node in ast.walk(tree)
+        )
+
+    assert [name for name, tree in TREES.items() if prints(tree) and name != "cli.py"] == []
+
+
+def test_nothing_unpickles():
+    unsafe = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+    assert [name for name, tree in TREES.items() if unsafe & imported(tree)] == []
+
+
+def test_modules_and_classes_have_docstrings():
+    missing = [name for name, tree in TREES.items() if not ast.get_docstring(tree)]
+    for name, tree in TREES.items():
+        for _, node in own_definitions(tree):
+            if isinstance(node, ast.ClassDef) and not ast.get_docstring(node):
+                missing.append(f"{name}: class {node.name}")
+    assert missing == []
+
+
+def test_long_private_functions_have_docstrings():
+    missing = [
+        f"{name}: {node.name}, {node.end_lineno - node.lineno + 1} lines"
+        for name, tree in TREES.items()
+        for _, node in own_definitions(tree)
+        if isinstance(node, FUNCTIONS)
+        and node.name != "__init__"
+        and node.end_lineno - node.lineno >= LONG
+        and not ast.get_docstring(node)
+    ]
+    assert missing == []
+
+
+def test_methods_without_docstring_are_documented_in_protocols():
+    """What ruff lets pass in losses, penalties, kernels and vectors must be said once in protocols.py."""
+    said = {name for role in vars(protocols).values() if isinstance(role, type) for name in vars(role)}
+    missing = [
+        f"{name}: {owner.name}.{node.name}"
+        for name, tree in TREES.items()
+        for owner, node in own_definitions(tree)
+        if isinstance(node, FUNCTIONS)
+        and isinstance(owner, ast.ClassDef)
+        and not owner.name.startswith("_")
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+        and node.name not in said
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_a_solver_tells_its_problem_method_cost_and_reference(name):
+    paragraphs = [" ".join(p.split()) for p in SOLVERS[name].__doc__.split("\n\n")]
+    found = [p.split(":")[0] for p in paragraphs if p.split(":")[0] in ("Problem", "Method", "Cost", "Reference")]
+    assert found == ["Problem", "Method", "Cost", "Reference"]
+    for p in paragraphs[1:]:
+        assert len(p.split()) >= 8, p
+
+
+@pytest.mark.parametrize("name", maxmargin.__all__)
+def test_a_public_name_is_importable_and_documented(name):
+    thing = getattr(importlib.import_module("maxmargin"), name)
+    assert thing.__module__.split(".")[0] == "maxmargin"
+    assert len((vars(thing).get("__doc__", None) or thing.__doc__ or "").split()) >= 4
+    # A dataclass without a docstring gets its signature for one.
+    assert not thing.__doc__.startswith(f"{name}(")
+
+
+def test_nothing_public_is_missing_from_all():
+    public = {
+        name
+        for name, thing in vars(maxmargin).items()
+        if not name.startswith("_") and getattr(thing, "__module__", "").startswith("maxmargin")
+    }
+    assert public == set(maxmargin.__all__)
+
+
+def test_importing_costs_little_more_than_scikit_learn():
+    def seconds(module):
+        code = f"import time; began = time.perf_counter(); import {module}; print(time.perf_counter() - began)"
+        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+
+    theirs, ours = [], []
+    for _ in range(3):
+        theirs.append(seconds("sklearn.svm"))
+        ours.append(seconds("maxmargin"))
+    assert min(ours) - min(theirs) < 0.6

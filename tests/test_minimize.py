@@ -1,0 +1,498 @@
+"""The loop: it believes no solver, keeps the best point, stops when told to, and says the truth about it."""
+
+import io
+import math
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import referee
+import zoo
+from maxmargin import Point, Problem, Record, Status, minimize
+from maxmargin.losses import Hinge
+from maxmargin.minimize import HISTORY_LENGTH
+from maxmargin.operators import KernelGram, PrecomputedGram, Rows
+from maxmargin.penalties import L2
+from maxmargin.progress import ProgressLine
+from maxmargin.solvers import SMO, DualCoordinate
+
+CASE = zoo.machine("small", *zoo.blobs(30, 3, seed=0, apart=0.5))
+PROBLEM = CASE.build()
+SOLUTION = minimize(PROBLEM, DualCoordinate(), tol=1e-12)
+ZERO = Point(np.zeros(3), 0.0, np.zeros(30))
+
+
+def worse(amount):
+    """A point on the way from the optimum to zero."""
+    best = SOLUTION.point
+    return Point((1.0 - amount) * best.w, best.b, (1.0 - amount) * best.alpha)
+
+
+def true_gap(point):
+    description = CASE.describe()
+    return referee.judge(description, point.w, point.b, referee.repaired(description, point.alpha)).relative_gap
+
+
+@dataclass
+class FakeState:
+    rounds: int = 0
+    iterations: int = 0
+    estimate: tuple = (math.inf, -math.inf)
+    exhausted: bool = False
+    counters: dict = field(default_factory=lambda: {"passes": 0.0})
+    certificate_passes: float = 2.0
+
+
+@dataclass
+class Fake:
+    """A solver that follows a script: ``points(round)`` and ``estimates(round)``."""
+
+    points: object
+    estimates: object = lambda rounds: (math.inf, -math.inf)
+    step: int = 1
+    passes: float = 0.0  # per round
+    exhausted: object = lambda rounds: False
+    before: object = lambda rounds: None
+
+    name = "fake"
+
+    def supports(self, problem):
+        return None
+
+    def start(self, problem, warm):
+        return FakeState()
+
+    def advance(self, problem, state, limit):
+        self.before(state.rounds + 1)
+        rounds = state.rounds + 1
+        counters = {"passes": state.counters["passes"] + self.passes}
+        iterations = state.iterations + min(self.step, limit)
+        return FakeState(rounds, iterations, self.estimates(rounds), self.exhausted(rounds), counters)
+
+    def point(self, problem, state):
+        return self.points(state.rounds)
+
+
+# ---- liars -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimate", [(1.0, 1.0), (0.0, 0.0), (-5.0, 7.0), (1.0, 1.0 - 1e-9)])
+def test_a_solver_that_claims_to_be_done_is_not_believed(estimate):
+    solution = minimize(PROBLEM, Fake(lambda rounds: ZERO, lambda rounds: estimate))
+    assert solution.status is Status.STALLED
+    assert solution.certificate.relative_gap == pytest.approx(true_gap(ZERO))
+    assert solution.certificate.relative_gap > 0.5
+
+
+def test_a_solver_that_says_it_cannot_go_on_is_not_believed_to_be_done():
+    solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.3), exhausted=lambda rounds: rounds == 2))
+    assert solution.status is Status.STALLED
+    assert solution.iterations == 2
+    assert solution.certificate.relative_gap == pytest.approx(true_gap(worse(0.3)))
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_solver_that_never_progresses_is_stopped(step):
+    solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.3), lambda rounds: (1.0, 0.5), step=step))
+    assert solution.status is Status.STALLED
+    assert solution.certificate.relative_gap == pytest.approx(true_gap(worse(0.3)))
+
+
+def test_a_solver_whose_estimates_improve_for_ever_is_stopped():
+    solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.3), lambda rounds: (1.0, 1.0 - 1e-5 - 0.99**rounds)))
+    assert solution.status is Status.STALLED
+    assert solution.certificate.relative_gap == pytest.approx(true_gap(worse(0.3)))
+
+
+def with_nan(part):
+    best = SOLUTION.point
+    return {
+        "w": Point(best.w * np.nan, best.b, best.alpha),
+        "one coefficient": Point(np.where(np.arange(3) == 1, np.nan, best.w), best.b, best.alpha),
+        "b": Point(best.w, math.nan, best.alpha),
+        "b at zero": Point(np.zeros(3), math.nan, np.zeros(30)),
+        "infinite w": Point(best.w * np.inf, best.b, best.alpha),
+        "infinite b": Point(best.w, math.inf, best.alpha),
+        "alpha": Point(best.w, best.b, best.alpha * np.nan),
+        "everything": Point(best.w * np.nan, math.nan, best.alpha * np.nan),
+    }[part]
+
+
+NAN_PARTS = ["w", "one coefficient", "b", "b at zero", "infinite w", "infinite b", "alpha", "everything"]
+
+
+@pytest.mark.parametrize("part", NAN_PARTS)
+@pytest.mark.parametrize("from_round", [0, 3])
+def test_coefficients_that_are_not_numbers_are_caught(part, from_round):
+    bad = with_nan(part)
+    solver = Fake(lambda rounds: bad if rounds >= from_round else worse(0.3), lambda rounds: (1.0, 1.0))
+    try:
+        solution = minimize(PROBLEM, solver, max_iter=2000)
+    except FloatingPointError:
+        return
+    assert solution.status is not Status.CONVERGED
+    assert solution.certificate.relative_gap > 0.01
+
+
+@pytest.mark.parametrize("part", ["infinite w", "infinite b"])
+def test_a_solver_that_never_leaves_infinity_is_stopped(part):
+    """A gap of infinity that stays infinite is no progress."""
+    solution = minimize(
+        PROBLEM, Fake(lambda rounds: with_nan(part), lambda rounds: (math.inf, -math.inf)), max_iter=2000
+    )
+    assert solution.status is Status.STALLED
+
+
+def test_an_indefinite_kernel_cannot_be_used_to_lie():
+    """Without weak duality a primal value far below the dual value is no proof of anything."""
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    problem = Problem(PrecomputedGram(-np.eye(4)), y, Hinge(), L2(1.0), np.ones(4))
+    solver = Fake(lambda rounds: Point(np.full(4, 100.0), 0.0, np.zeros(4)), lambda rounds: (1.0, 1.0))
+    assert minimize(problem, solver).status is not Status.CONVERGED
+
+
+def test_a_solver_without_estimates_is_judged_before_it_is_given_up():
+    """It progresses all the time and never says so; the loop must not return its first point."""
+    solution = minimize(PROBLEM, Fake(lambda rounds: worse(1.0 / (1.0 + rounds))), tol=1e-9)
+    assert solution.status is Status.STALLED
+    assert solution.certificate.relative_gap <= 1.1 * true_gap(worse(1.0 / (1.0 + solution.iterations)))
+
+
+# ---- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_the_best_point_is_kept():
+    solver = Fake(lambda rounds: worse(0.05 if rounds == 2 else 0.6), lambda rounds: (1.0, 1.0))
+    solution = minimize(PROBLEM, solver, max_iter=9)
+    assert solution.status is Status.MAX_ITER
+    assert solution.iterations == 9
+    np.testing.assert_array_equal(solution.point.w, worse(0.05).w)
+    assert solution.certificate.relative_gap == pytest.approx(true_gap(worse(0.05)))
+
+
+def test_the_last_point_is_judged_at_the_iteration_limit():
+    solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds)), max_iter=7)
+    np.testing.assert_array_equal(solution.point.w, worse(0.5**7).w)
+
+
+def test_a_perfect_start_needs_no_rounds():
+    solution = minimize(PROBLEM, Fake(lambda rounds: SOLUTION.point))
+    assert (solution.status, solution.iterations) == (Status.CONVERGED, 0)
+
+
+@pytest.mark.parametrize("step", [1, 4, 1000])
+@pytest.mark.parametrize("limit", [0, 1, 10])
+def test_max_iter_is_exact(step, limit):
+    solution = minimize(PROBLEM, Fake(lambda rounds: ZERO, step=step), max_iter=limit)
+    assert solution.status is Status.MAX_ITER
+    assert solution.iterations == limit
+
+
+def test_message_has_the_numbers():
+    message = minimize(PROBLEM, Fake(lambda rounds: worse(0.3)), max_iter=3, tol=1e-5).message
+    assert message.startswith("Stopped at the iteration limit")
+    assert f"{true_gap(worse(0.3)):.2e}" in message
+    assert "1e-05" in message
+    assert "3 iterations of fake" in message
+
+
+# ---- history and callbacks -------------------------------------------------------------------------------------------
+
+
+def assert_is_a_history(history):
+    assert history
+    assert all(earlier.seconds <= later.seconds for earlier, later in pairwise(history))
+    assert all(earlier.iterations <= later.iterations for earlier, later in pairwise(history))
+    assert any(record.certified for record in history)
+    assert all("passes" in record.counters for record in history)
+    passes = [record.counters["passes"] for record in history]
+    assert passes == sorted(passes)
+
+
+@pytest.mark.parametrize("name", ["rows", "kernel"])
+def test_history_of_a_fit(name):
+    X, y = zoo.blobs(300, 4, seed=1, apart=0.4)
+    operator = Rows(X) if name == "rows" else KernelGram(zoo.KERNELS["rbf"][0], X)
+    problem = Problem(operator, y, Hinge(), L2(1.0), np.full(300, 5.0))
+    solution = minimize(problem, DualCoordinate() if name == "rows" else SMO(), tol=1e-8)
+    assert_is_a_history(solution.history)
+    assert solution.history[0].certified  # the start
+    last = solution.history[-1]
+    assert last.certified
+    assert (last.primal, last.dual) == (solution.certificate.primal, solution.certificate.dual)
+    assert last.iterations == solution.iterations
+    assert last.seconds <= solution.seconds
+
+
+def test_long_histories_are_thinned():
+    solver = Fake(lambda rounds: worse(0.999**rounds), lambda rounds: (1.0, 1.0 - 0.999**rounds), passes=100.0)
+    solution = minimize(PROBLEM, solver, max_iter=3 * HISTORY_LENGTH)
+    assert len(solution.history) <= HISTORY_LENGTH
+    assert_is_a_history(solution.history)
+    assert solution.history[0].iterations == 0
+    assert solution.history[-1].iterations == 3 * HISTORY_LENGTH
+
+
+def test_certificates_stay_a_small_share_of_the_work():
+    certified = []
+    solver = Fake(lambda rounds: worse(0.999**rounds), lambda rounds: (1.0, 1.0 - 0.999**rounds), passes=100.0)
+    minimize(PROBLEM, solver, max_iter=600, callback=lambda record: certified.append(record.certified))
+    assert 8 <= sum(certified) <= 12  # rounds 1, 2, 4, 8, ..., 512
+
+
+def test_callback_sees_every_round_and_stops_the_fit():
+    seen = []
+
+    def callback(record):
+        assert isinstance(record, Record)
+        seen.append(record.iterations)
+        return record.iterations >= 5
+
+    solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds)), callback=callback)
+    assert seen == [1, 2, 3, 4, 5]
+    assert solution.status is Status.CALLBACK
+    assert solution.iterations == 5
+    np.testing.assert_array_equal(solution.point.w, worse(0.5**5).w)  # judged, although no check was due
+
+
+def test_callback_on_a_converged_point_reports_convergence():
+    solver = Fake(lambda rounds: SOLUTION.point if rounds == 3 else ZERO)
+    solution = minimize(PROBLEM, solver, callback=lambda record: record.iterations == 3)
+    assert solution.status is Status.CONVERGED
+
+
+def test_an_exception_in_a_callback_reaches_the_user():
+    handler = signal.getsignal(signal.SIGINT)
+
+    def callback(record):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        minimize(PROBLEM, Fake(lambda rounds: ZERO), callback=callback)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+# ---- time ------------------------------------------------------------------------------------------------------------
+
+
+def long_problem(kind):
+    """A problem that takes minutes to 1e-6."""
+    rng = np.random.default_rng(0)
+    if kind == "tiny kernel":  # a round must be short however few samples there are
+        X, y = zoo.blobs(12, 3, seed=6, apart=0.3)
+        return Problem(KernelGram(zoo.KERNELS["linear"][0], X), y, Hinge(), L2(1e-6), np.ones(12)), SMO()
+    X, y, s = rng.normal(size=(2000, 10)), np.sign(rng.normal(size=2000)), np.ones(2000)
+    if kind == "rows":
+        return Problem(Rows(X * np.logspace(0, 4, 10)), y, Hinge(), L2(1.0), s), DualCoordinate()
+    return Problem(KernelGram(zoo.KERNELS["linear"][0], X), y, Hinge(), L2(1e-6), s), SMO()
+
+
+@pytest.mark.parametrize("kind", ["rows", "kernel", "tiny kernel"])
+def test_max_time_is_respected(kind):
+    problem, solver = long_problem(kind)
+    minimize(problem, solver, max_iter=1)  # compiles
+    began, began_here = time.perf_counter(), time.process_time()
+    solution = minimize(problem, solver, tol=1e-12, max_time=0.5)
+    elapsed = time.perf_counter() - began
+    assert solution.status is Status.MAX_TIME
+    assert solution.seconds <= elapsed
+    assert elapsed >= 0.3
+    assert min(elapsed, time.process_time() - began_here) <= 1.0  # the second if others use the machine
+    assert math.isfinite(solution.certificate.gap)
+    assert solution.certificate.relative_gap > 1e-12
+
+
+def test_a_slow_first_certificate_does_not_cost_the_last_point():
+    """The first one includes compilation. A fit that is then out of time must still judge what it has reached."""
+
+    class SlowAtFirst:
+        calls = 0
+
+        def certify(self, point):
+            self.calls += 1
+            time.sleep(0.5 if self.calls == 1 else 0.0)
+            return PROBLEM.certify(point)
+
+    solver = Fake(lambda rounds: worse(0.5**rounds), before=lambda rounds: time.sleep(0.1))
+    solution = minimize(SlowAtFirst(), solver, max_time=0.7)
+    assert solution.status is Status.MAX_TIME
+    assert solution.iterations >= 1
+    np.testing.assert_array_equal(solution.point.w, worse(0.5**solution.iterations).w)
+
+
+def test_no_time_at_all_still_gives_a_certified_point():
+    solution = minimize(PROBLEM, DualCoordinate(), tol=1e-15, max_time=0.0)
+    assert solution.status in (Status.MAX_TIME, Status.CONVERGED)
+    assert math.isfinite(solution.certificate.gap)
+
+
+# ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+
+def run_script(body):
+    header = """
+        import math, os, signal, sys, time
+        sys.path.insert(0, "tests")
+        from test_minimize import *
+    """
+    script = textwrap.dedent(header) + textwrap.dedent(body)
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_ctrl_c_returns_the_best_point_within_a_second():
+    process = run_script("""
+        problem, solver = long_problem("kernel")
+        minimize(problem, solver, max_iter=1)
+        rounds = []
+
+        def callback(record):
+            rounds.append(record)
+            if len(rounds) == 3:
+                print("running", flush=True)
+
+        solution = minimize(problem, solver, tol=1e-12, callback=callback)
+        print(solution.status.name, solution.certificate.gap, len(solution.history), flush=True)
+        print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
+    """)
+    try:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        time.sleep(0.3)
+        sent = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        status, gap, records = process.stdout.readline().split()
+        assert time.perf_counter() - sent < 1.0
+        assert status == "INTERRUPTED"
+        assert math.isfinite(float(gap))
+        assert int(records) >= 3
+        assert process.stdout.readline() == "True\n"  # the handler was put back
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_by_the_book():
+    process = run_script("""
+        def interrupt(rounds):
+            if rounds == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        handler = signal.getsignal(signal.SIGINT)
+        solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds), before=interrupt))
+        print(solution.status.name, solution.iterations, bool((solution.point.w == worse(0.5**3).w).all()))
+        print(signal.getsignal(signal.SIGINT) is handler)
+
+        def interrupt_twice(rounds):
+            if rounds == 3:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+
+        try:
+            minimize(PROBLEM, Fake(lambda rounds: ZERO, before=interrupt_twice))
+        except KeyboardInterrupt:
+            print("raised", signal.getsignal(signal.SIGINT) is handler)
+
+        class Certifying:  # Ctrl-C in the middle of a certificate
+            calls = 0
+
+            def certify(self, point):
+                self.calls += 1
+                if self.calls == 3:
+                    signal.raise_signal(signal.SIGINT)
+                return PROBLEM.certify(point)
+
+        solution = minimize(Certifying(), Fake(lambda rounds: worse(0.5**rounds), lambda rounds: (1.0, 1.0)))
+        print(solution.status.name, bool((solution.point.w == worse(0.5).w).all()))
+
+        own = lambda number, frame: print("own handler")
+        signal.signal(signal.SIGINT, own)
+        solution = minimize(PROBLEM, Fake(lambda rounds: ZERO, before=interrupt), max_iter=5)
+        print(solution.status.name, signal.getsignal(signal.SIGINT) is own)
+    """)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.splitlines() == [
+        "INTERRUPTED 3 True",
+        "True",
+        "raised True",
+        "INTERRUPTED True",
+        "own handler",  # a handler of the user's is left in place
+        "MAX_ITER True",
+    ]
+
+
+def test_fits_from_other_threads():
+    solutions = {}
+
+    def fit(key):
+        solutions[key] = minimize(CASE.build(), DualCoordinate(), tol=1e-9)
+
+    threads = [threading.Thread(target=fit, args=(key,)) for key in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert len(solutions) == 4
+    for solution in solutions.values():
+        assert solution.status is Status.CONVERGED
+        assert solution.point.w.tobytes() == solutions[0].point.w.tobytes()
+
+
+# ---- the progress line -----------------------------------------------------------------------------------------------
+
+
+def test_progress_goes_to_stderr_and_only_if_asked_for(capsys):
+    minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds)), max_iter=5)
+    quiet = capsys.readouterr()
+    assert (quiet.out, quiet.err) == ("", "")
+    minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds)), max_iter=5, verbose=1)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    last = shown.err.rstrip("\n").split("\r")[-1]
+    assert last.startswith("fake: 5 iterations")
+    assert "relative gap" in last
+    assert "/s)" in last
+    assert "passes" in last
+    assert shown.err.endswith("\n")
+
+
+def test_progress_line_has_gap_rate_and_time_left():
+    line = ProgressLine(1, "smo", 1e-6)
+    text = line.text(Record(2.0, 500, 1.0, 1.0 - 1e-3, True, {"passes": 12.0, "kernel_evaluations": 3456.0}))
+    assert text.startswith("smo: 500 iterations (250/s), relative gap 1.00e-03 -> 1e-06, 2.0 s")
+    assert "about 2.0 s left" in text  # three digits took 2 s, three are missing
+    assert "12 passes" in text
+    assert "kernel evaluations" in text
+
+
+@pytest.mark.parametrize("dual", [-math.inf, -1.0, 1.0, 1.0 - 1e-9])
+def test_progress_line_promises_no_time_when_it_cannot_know(dual):
+    assert "left" not in ProgressLine(1, "smo", 1e-6).text(Record(2.0, 500, 1.0, dual, True))
+    assert "left" not in ProgressLine(1, "smo", 1e-6).text(Record(0.0, 0, 1.0, 0.5, True))
+
+
+def test_progress_line_overwrites_itself_completely(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    line = ProgressLine(1, "smo", 1e-6, seconds_between=0.0)
+    long, short = Record(1.0, 10**9, 1.0, 0.5, True, {"passes": 1.0}), Record(2.0, 1, 1.0, 1.0, True)
+    with line:
+        line.show(long)
+        line.show(short)
+    first, second = stream.getvalue().split("\r")[1:3]
+    assert len(second) >= len(first)

@@ -1,0 +1,287 @@
+"""Operators: matrices as rows and columns, kernel matrices in blocks, the row cache, the one-variable search."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from maxmargin.bisection import middle_minimiser
+from maxmargin.kernels import RBF, Laplacian, Linear
+from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, cross_gram, gram
+from maxmargin.operators.row_cache import BATCH, RowCache
+
+examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+entries = st.floats(-100.0, 100.0).map(lambda v: 0.0 if abs(v) < 1e-3 else v)
+matrices = hnp.arrays(np.float64, st.tuples(st.integers(1, 7), st.integers(1, 5)), elements=entries)
+
+
+def random_matrix(n=13, d=6, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    X[np.abs(X) < 0.5] = 0.0
+    return X
+
+
+def with_int64_indices(X):
+    X = sp.csr_array(X)
+    return sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+
+
+LAYOUTS = {
+    "dense": np.asarray,
+    "fortran": np.asfortranarray,
+    "csr": sp.csr_array,
+    "csr matrix": sp.csr_matrix,
+    "csc": sp.csc_array,
+    "coo": sp.coo_array,
+    "int64 indices": with_int64_indices,
+}
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+rows_and_columns = pytest.mark.parametrize("operator", [Rows, Columns])
+
+
+@rows_and_columns
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@examples
+@given(X=matrices, seed=st.integers(0, 1000))
+def test_adjoint_identity(operator, layout, X, seed):
+    rng = np.random.default_rng(seed)
+    w, alpha = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
+    A = operator(layout(X))
+    left, right = A.apply(w) @ alpha, w @ A.adjoint(alpha)
+    assert left == pytest.approx(right, abs=1e-13 * (1.0 + np.abs(X).sum()) * np.abs(w).max() * np.abs(alpha).max())
+
+
+@rows_and_columns
+@every_layout
+def test_products_equal_those_of_numpy(operator, layout):
+    X = random_matrix()
+    rng = np.random.default_rng(1)
+    w, alpha = rng.normal(size=6), rng.normal(size=13)
+    A = operator(layout(X))
+    assert (A.n_samples, A.n_features) == (13, 6)
+    np.testing.assert_allclose(A.apply(w), X @ w, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(A.adjoint(alpha), X.T @ alpha, rtol=1e-13, atol=1e-14)
+    axis = 1 if operator is Rows else 0
+    np.testing.assert_allclose(A.squared_lengths(), (X**2).sum(axis=axis), rtol=1e-13)
+
+
+@rows_and_columns
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_float32_is_accumulated_in_float64(operator, layout):
+    X = (1e3 + np.random.default_rng(2).normal(size=(50, 40))).astype(np.float32)
+    exact = X.astype(np.float64)
+    w, alpha = np.full(40, 1.1), np.full(50, 0.7)
+    A = operator(layout(X))
+    assert A.apply(w).dtype == A.adjoint(alpha).dtype == np.float64
+    np.testing.assert_allclose(A.apply(w), exact @ w, rtol=1e-13)
+    np.testing.assert_allclose(A.adjoint(alpha), exact.T @ alpha, rtol=1e-13)
+    axis = 1 if operator is Rows else 0
+    np.testing.assert_allclose(A.squared_lengths(), (exact**2).sum(axis=axis), rtol=1e-13)
+
+
+def test_integers_and_other_byte_orders_are_converted():
+    X = np.arange(12).reshape(4, 3)
+    for converted in (X, X.astype(">f8"), X.astype(np.float16), X.astype(bool), sp.csr_array(X)):
+        np.testing.assert_allclose(Rows(converted).apply(np.ones(3)), np.asarray(X.astype(converted.dtype)).sum(axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_data_are_not_copied(dtype):
+    X = random_matrix().astype(dtype)
+    assert np.shares_memory(Rows(X).vectors.X, X)
+    F = np.asfortranarray(X)
+    assert np.shares_memory(Columns(F).vectors.X, F)
+    for stored, operator in ((sp.csr_array(X), Rows), (sp.csc_array(X), Columns)):
+        vectors = operator(stored).vectors
+        assert np.shares_memory(vectors.data, stored.data)
+        assert np.shares_memory(vectors.indices, stored.indices)
+    K = X @ X.T
+    assert PrecomputedGram(K).K is K
+    assert KernelGram(Linear(), X).X is X
+
+
+@pytest.mark.parametrize(
+    "operator", [Rows, Columns, lambda X: KernelGram(RBF(0.1), X)], ids=["rows", "columns", "gram"]
+)
+def test_duplicate_entries_are_summed_without_touching_the_users_matrix(operator):
+    data, indices, indptr = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 1, 2, 0]), np.array([0, 2, 4])
+    X = sp.csr_array((data, indices, indptr), shape=(2, 3))
+    dense = X.toarray()
+    kept = X.data.copy(), X.indices.copy(), X.indptr.copy()
+    A = operator(X)
+    if isinstance(A, KernelGram):
+        expected = KernelGram(RBF(0.1), dense)
+        np.testing.assert_allclose(A.block(np.arange(2)), expected.block(np.arange(2)), rtol=1e-14)
+        np.testing.assert_allclose(A.diagonal(), 1.0)
+    else:
+        np.testing.assert_allclose(A.apply(np.array([1.0, 10.0, 100.0])), dense @ [1.0, 10.0, 100.0])
+        np.testing.assert_allclose(A.squared_lengths(), (dense**2).sum(axis=1 if operator is Rows else 0))
+    for now, before in zip((X.data, X.indices, X.indptr), kept, strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
+def test_empty_rows_and_columns():
+    X = np.zeros((3, 2))
+    for stored in (X, sp.csr_array(X)):
+        A = Rows(stored)
+        np.testing.assert_array_equal(A.apply(np.ones(2)), np.zeros(3))
+        np.testing.assert_array_equal(A.adjoint(np.ones(3)), np.zeros(2))
+        np.testing.assert_array_equal(A.squared_lengths(), np.zeros(3))
+
+
+# ---- kernel matrices -------------------------------------------------------------------------------------------------
+
+
+def grams():
+    X = random_matrix(29, 4, 3)
+    K = KernelGram(RBF(0.3), X).block(np.arange(29))
+    yield "rbf", KernelGram(RBF(0.3), X), K
+    yield "rbf csr", KernelGram(RBF(0.3), sp.csr_array(X)), K
+    yield "precomputed", PrecomputedGram(K), K
+    yield "precomputed csr", PrecomputedGram(sp.csr_array(K)), K
+    yield (
+        "callable",
+        CallableGram(lambda A, B: cross_gram(RBF(0.3), A, B), X),
+        K,
+    )
+
+
+@pytest.mark.parametrize(("operator", "K"), [case[1:] for case in grams()], ids=[case[0] for case in grams()])
+def test_gram_against_its_dense_matrix(operator, K, monkeypatch):
+    monkeypatch.setattr(gram, "BLOCK_VALUES", 29 * 4)  # several blocks
+    rows = np.array([3, 0, 17])
+    w = np.random.default_rng(4).normal(size=29)
+    w[::3] = 0.0
+    np.testing.assert_allclose(operator.block(rows), K[rows], rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(operator.diagonal(), np.diagonal(K), rtol=1e-13)
+    np.testing.assert_allclose(operator.apply(w), K @ w, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(operator.adjoint(w), w)
+    assert not np.shares_memory(operator.adjoint(w), w)
+    assert operator.passes(w) == pytest.approx(np.count_nonzero(w) / 29)
+
+
+def test_tiles_of_float32_data_and_of_distances(monkeypatch):
+    monkeypatch.setattr(gram, "TILE_ROWS", 5)
+    X = random_matrix(23, 4, 5)
+    for kernel in (RBF(0.3), Laplacian(0.3)):
+        expected = KernelGram(kernel, X.astype(np.float32).astype(np.float64)).block(np.arange(23))
+        np.testing.assert_allclose(KernelGram(kernel, X.astype(np.float32)).block(np.arange(23)), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("function", "fragment"),
+    [(lambda A, B: np.ones((len(A), len(B) + 1)), "shape"), (lambda A, B: np.full((len(A), len(B)), np.nan), "NaN")],
+)
+def test_a_bad_callable_is_refused_with_the_fact(function, fragment):
+    with pytest.raises(ValueError, match=fragment):
+        CallableGram(function, np.ones((3, 1))).block(np.array([0]))
+
+
+# ---- the cache of rows -----------------------------------------------------------------------------------------------
+
+
+def cached(n=200, slots=40, lam=1.0, shift=0.0):
+    K = KernelGram(RBF(0.3), random_matrix(n, 3, 6)).block(np.arange(n))
+    return RowCache(PrecomputedGram(K), slots * 8 * n / 2**20, lam, shift), K / lam + shift
+
+
+def test_cache_holds_what_was_fetched():
+    cache, Q = cached(lam=0.5, shift=2.0)
+    cache.fetch(np.array([5, 9, 100]))
+    for i in (5, 9, 100):
+        np.testing.assert_allclose(cache.rows[cache.slot[i]], Q[i], rtol=1e-14)
+    assert cache.evaluations == 3 * 200
+    cache.fetch(np.array([9, 5]))
+    assert cache.evaluations == 3 * 200  # nothing was missing
+
+
+def test_cache_is_bounded_and_evicts_the_least_recently_used():
+    cache, Q = cached()
+    assert cache.rows.shape[0] == 40
+    assert cache.nbytes <= 40 * 8 * 200
+    for start in range(0, 200, BATCH):
+        cache.clock[0] += 1
+        cache.fetch(np.arange(start, start + BATCH))
+    stored = np.flatnonzero(cache.slot >= 0)
+    np.testing.assert_array_equal(stored, np.arange(160, 200))
+    for i in stored:
+        assert cache.sample[cache.slot[i]] == i
+        np.testing.assert_array_equal(cache.rows[cache.slot[i]], Q[i])
+    cache.clock[0] += 1
+    cache.used[cache.slot[160]] = cache.clock[0]  # wanted again, so another one must go
+    cache.fetch(np.arange(BATCH))
+    assert cache.slot[160] >= 0
+    assert cache.slot[161] < 0
+
+
+def test_fetch_keeps_the_wanted_rows_that_are_stored_already():
+    cache, Q = cached()
+    for start in range(0, 40, BATCH):
+        cache.clock[0] += 1
+        cache.fetch(np.arange(start, start + BATCH))
+    cache.clock[0] += 1
+    cache.fetch(np.array([0, 50, 51]))  # 0 is the row that was used longest ago
+    for i in (0, 50, 51):
+        assert cache.slot[i] >= 0
+        np.testing.assert_array_equal(cache.rows[cache.slot[i]], Q[i])
+
+
+def test_small_problems_fit_whole():
+    cache, Q = cached(n=6, slots=1)
+    assert cache.rows.shape[0] == 6
+    cache.fetch(np.arange(6))
+    np.testing.assert_array_equal(cache.rows[cache.slot], Q)
+
+
+def test_combine_mixes_stored_and_fresh_rows():
+    cache, Q = cached(lam=0.5, shift=2.0)
+    cache.fetch(np.arange(8))
+    weights = np.zeros(200)
+    weights[[2, 7, 30, 199]] = [1.0, -2.0, 3.0, 0.5]
+    np.testing.assert_allclose(cache.combine(weights), weights @ Q, rtol=1e-12)
+    everything = np.random.default_rng(7).normal(size=200)  # more than one stretch
+    np.testing.assert_allclose(cache.combine(everything), everything @ Q, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(cache.combine(np.zeros(200)), np.zeros(200))
+
+
+def test_cache_does_not_scale_the_users_own_matrix():
+    K = np.eye(4) + 1.0
+    kept = K.copy()
+    cache = RowCache(CallableGram(lambda A, B: K[: len(A)], np.arange(4.0)[:, None]), 1.0, lam=2.0, shift=1.0)
+    cache.fetch(np.arange(4))
+    np.testing.assert_array_equal(K, kept)
+
+
+# ---- the search in one variable --------------------------------------------------------------------------------------
+
+
+class Kinks:
+    """``sum_i |b - kink_i|``, whose derivative jumps at each kink."""
+
+    def __init__(self, kinks):
+        self.kinks = np.asarray(kinks, dtype=np.float64)
+
+    def derivative(self, b):
+        return float(np.sign(b - self.kinks).sum())
+
+
+# Run as plain Python: a class of the tests in a compiled loop would put this file into the key of the disk cache.
+middle = middle_minimiser.function
+
+
+@examples
+@given(kinks=hnp.arrays(np.float64, st.integers(1, 9), elements=st.floats(-1e6, 1e6)))
+def test_middle_minimiser_is_the_median(kinks):
+    scale = float(np.abs(kinks).max())
+    assert middle(Kinks(kinks), scale) == pytest.approx(np.median(kinks), abs=1e-15 * (1.0 + scale))
+
+
+def test_middle_minimiser_looks_beyond_its_scale():
+    assert middle(Kinks([1e9]), 1.0) == pytest.approx(1e9)
+    assert middle(Kinks([-1e9]), 1.0) == pytest.approx(-1e9)
+
+
+def test_middle_minimiser_of_a_constant_is_zero():
+    assert middle(Kinks([]), 3.0) == pytest.approx(0.0, abs=1e-12)

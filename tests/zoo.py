@@ -1,0 +1,287 @@
+"""The zoo: named problems, well-behaved and degenerate, each with the referee's view of it.
+
+``cases()`` yields every case. The library sees the data as dense or CSR, float32 or float64, rows or a kernel; the
+referee sees a dense float64 matrix or kernel matrix that scikit-learn computed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics import pairwise
+
+import referee
+from maxmargin import kernels, losses, penalties
+from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows
+from maxmargin.problem import Problem
+from maxmargin.quadratic import BoxQP
+
+LOSSES = {
+    "hinge": losses.Hinge,
+    "squared hinge": losses.SquaredHinge,
+    "huber hinge": losses.HuberHinge,
+    "logistic": losses.Logistic,
+    "squared": losses.Squared,
+    "epsilon": losses.EpsilonInsensitive,
+    "squared epsilon": losses.SquaredEpsilonInsensitive,
+}
+PENALTIES = {"l2": penalties.L2, "l1": penalties.L1, "elastic net": penalties.ElasticNet}
+KERNELS = {
+    "linear": (kernels.Linear(), pairwise.linear_kernel),
+    "rbf": (kernels.RBF(0.5), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5)),
+    "polynomial": (
+        kernels.Polynomial(3, 0.5, 1.0),
+        lambda A, B: pairwise.polynomial_kernel(A, B, degree=3, gamma=0.5, coef0=1.0),
+    ),
+    "sigmoid": (kernels.Sigmoid(0.5, 0.1), lambda A, B: pairwise.sigmoid_kernel(A, B, gamma=0.5, coef0=0.1)),
+    # Most of its diagonal is negative.
+    "sigmoid of negative trace": (
+        kernels.Sigmoid(0.1, -1.0),
+        lambda A, B: pairwise.sigmoid_kernel(A, B, gamma=0.1, coef0=-1.0),
+    ),
+    "laplacian": (kernels.Laplacian(0.3), lambda A, B: pairwise.laplacian_kernel(A, B, gamma=0.3)),
+}
+
+# First-order methods need millions of steps where columns or weights have very different sizes.
+SLOW = ("dual_coordinate", "smo")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and the referee's description of the same problem."""
+
+    name: str
+    build: Callable[[], Problem | BoxQP]
+    describe: Callable[[], referee.Machine | referee.Box]
+    hard_for: tuple[str, ...] = ()  # solvers of which only honesty is asked
+    convex: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def machine(
+    name: str,
+    X: Any,
+    y: Any,
+    *,
+    loss: tuple = ("hinge", 1.0),
+    penalty: tuple = ("l2", 1.0),
+    s: Any = 1.0,
+    intercept: str | None = "free",
+    scale: float = 1.0,
+    kernel: str | None = None,
+    layout: str = "dense",
+    dtype: type = np.float64,
+    hard_for: tuple[str, ...] = (),
+    convex: bool = True,
+) -> Case:
+    """A case from its data: rows if there is no kernel."""
+    X = np.asarray(X, dtype=dtype)
+    exact = X.astype(np.float64)
+    y = np.asarray(y, dtype=np.float64)
+    s = np.broadcast_to(np.asarray(s, dtype=np.float64), y.shape).copy()
+
+    def build() -> Problem:
+        stored = sp.csr_array(X) if layout == "csr" else X
+        if kernel is None:
+            operator: Any = Rows(stored)
+        elif kernel == "precomputed":
+            operator = PrecomputedGram(pairwise.rbf_kernel(exact, gamma=0.5))
+        elif kernel == "callable":
+            operator = CallableGram(lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5), stored)
+        else:
+            operator = KernelGram(KERNELS[kernel][0], stored)
+        return Problem(
+            operator, y, LOSSES[loss[0]](*loss[1:]), PENALTIES[penalty[0]](*penalty[1:]), s, intercept, scale
+        )
+
+    def describe() -> referee.Machine:
+        if kernel is None:
+            return referee.Machine(y, s, loss, penalty, X=exact, intercept=intercept, scale=scale)
+        similarity = KERNELS["rbf" if kernel in ("precomputed", "callable") else kernel][1]
+        return referee.Machine(y, s, loss, penalty, K=similarity(exact, exact), intercept=intercept, scale=scale)
+
+    return Case(name, build, describe, hard_for, convex)
+
+
+def program(name: str, X: Any, q: Any, low: Any, high: Any, D: Any = 0.0, sample: Any = None, groups: tuple = (),
+            lam: float = 1.0, shift: float = 0.0, kernel: str = "rbf") -> Case:  # fmt: skip
+    """A quadratic program; ``groups`` are pairs of members and total."""
+    X = np.asarray(X, dtype=np.float64)
+    q = np.asarray(q, dtype=np.float64)
+    low, high, D = (np.broadcast_to(np.asarray(v, dtype=np.float64), q.shape).copy() for v in (low, high, D))
+    sample = np.arange(q.size) if sample is None else np.asarray(sample)
+    group = np.zeros(q.size, dtype=np.int64)
+    for g, (members, _) in enumerate(groups):
+        group[members] = g
+    totals = np.array([total for _, total in groups], dtype=np.float64)
+
+    def build() -> BoxQP:
+        return BoxQP(KernelGram(KERNELS[kernel][0], X), q, low, high, D, sample, group, totals, lam, shift)
+
+    def describe() -> referee.Box:
+        K = KERNELS[kernel][1](X, X) / lam + shift
+        return referee.Box(K[np.ix_(sample, sample)], q, low, high, D, groups)
+
+    return Case(name, build, describe)
+
+
+def blobs(n: int, d: int, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Two Gaussian classes whose centres differ by ``2 apart`` in the first feature."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    X = rng.normal(size=(n, d))
+    X[:, 0] += apart * y
+    return X, y
+
+
+def line(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A noisy linear target."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, X @ rng.normal(size=d) + 0.3 * rng.normal(size=n) + 0.7
+
+
+def cases():
+    """Every case of the zoo."""
+    yield from _every_loss()
+    yield from _intercepts_and_layouts()
+    yield from _degenerate()
+    yield from _kernels()
+    yield from _programs()
+
+
+def _every_loss():
+    X, y = blobs(40, 4, seed=1)
+    R, t = line(40, 4, seed=2)
+    weights = np.random.default_rng(3).uniform(0.2, 2.0, size=40)
+    for name, parameter in [("hinge", 1.0), ("squared hinge", 1.0), ("huber hinge", 0.5), ("logistic", 1.0)]:
+        for kernel in (None, "rbf"):
+            if kernel is None or name != "logistic":
+                label = f"{name}, {kernel or 'rows'}, weighted"
+                yield machine(label, X, y, loss=(name, parameter), s=weights, kernel=kernel, penalty=("l2", 0.7))
+    for name, parameter in [("squared", 1.0), ("epsilon", 0.1), ("squared epsilon", 0.1)]:
+        for kernel in (None, "rbf"):
+            label = f"{name}, {kernel or 'rows'}, weighted"
+            yield machine(label, R, t, loss=(name, parameter), s=weights, kernel=kernel, penalty=("l2", 0.7))
+    yield machine("hinge of margin 0 and 2 features", X[:, :2], y, loss=("hinge", 0.0))
+    yield machine("squared hinge of margin 2", X, y, loss=("squared hinge", 2.0))
+    yield machine("logistic at temperature 0.1", X, y, loss=("logistic", 0.1))
+
+
+def _intercepts_and_layouts():
+    X, y = blobs(60, 5, seed=4)
+    R, t = line(30, 3, seed=5)
+    X[np.abs(X) < 0.5] = 0.0
+    for intercept in ("free", "penalised", None):
+        for kernel in (None, "rbf"):
+            label = f"intercept {intercept}, {kernel or 'rows'}"
+            yield machine(label, X, y, intercept=intercept, scale=2.0, kernel=kernel, s=0.8, penalty=("l2", 0.5))
+            yield machine(label + ", epsilon", R, t, loss=("epsilon", 0.2), intercept=intercept, kernel=kernel)
+    for loss in (("hinge", 1.0), ("squared hinge", 1.0), ("logistic", 1.0)):
+        yield machine(f"CSR, {loss[0]}", X, y, loss=loss, layout="csr")
+        yield machine(f"CSR, {loss[0]}, penalised", X, y, loss=loss, layout="csr", intercept="penalised")
+    yield machine("float32", X, y, dtype=np.float32)
+    yield machine("float32, no intercept", X, y, dtype=np.float32, intercept=None)
+    yield machine("CSR float32", X, y, layout="csr", dtype=np.float32)
+    yield machine("float32, rbf", X, y, dtype=np.float32, kernel="rbf")
+    yield machine("CSR, rbf", X, y, layout="csr", kernel="rbf")
+    yield machine("CSR float32, polynomial", X, y, layout="csr", dtype=np.float32, kernel="polynomial")
+
+
+def _degenerate():
+    overlapping, y = blobs(40, 3, seed=6, apart=0.3)
+    separable, _ = blobs(40, 3, seed=7, apart=6.0)
+    doubled = np.vstack([overlapping, overlapping])
+    constant = np.column_stack([overlapping, np.full(40, 3.0)])
+    unscaled = overlapping * np.array([1e4, 1.0, 1.0])
+    rare = np.where(y > 0, 1.0, 1e-3)
+    some = np.where(np.arange(40) % 3 == 0, 0.0, 1.0)
+    wide, wide_y = blobs(12, 50, seed=8)
+    for kernel in (None, "linear"):
+
+        def both(name, X, y, kernel=kernel, **options):
+            return machine(f"{name}, {kernel or 'rows'}", X, y, kernel=kernel, **options)
+
+        yield both("one sample per class", [[1.0, 2.0], [-1.0, 0.5]], [1, -1])
+        yield both("one class only", overlapping, np.ones(40))
+        yield both("one sample", [[1.0, 2.0]], [1])
+        yield both("duplicated rows, same label", doubled, np.tile(y, 2))
+        yield both("duplicated rows, opposite label", doubled, np.append(y, -y))
+        yield both("zero column", np.column_stack([overlapping, np.zeros(40)]), y)
+        yield both("constant feature", constant, y)
+        yield both("constant feature, no intercept", constant, y, intercept=None)
+        yield both("zero row", np.vstack([overlapping, np.zeros(3)]), np.append(y, 1))
+        yield both("zero row, no intercept", np.vstack([overlapping, np.zeros(3)]), np.append(y, 1), intercept=None)
+        yield both("tiny C", overlapping, y, s=1e-6)
+        yield both("huge C, separable", separable, y, s=1e6)
+        yield both("huge C, overlapping", overlapping[:12], y[:12], s=1e6, hard_for=SLOW)
+        yield both("columns 1e4 apart", unscaled, y, hard_for=SLOW)
+        yield both("columns 1e4 apart, squared hinge", unscaled, y, loss=("squared hinge", 1.0), hard_for=SLOW)
+        yield both("weights 1:1000", overlapping, y, s=rare)
+        yield both("weights 1:1000, penalised", overlapping, y, s=rare, intercept="penalised")
+        yield both("zero weights", overlapping, y, s=some)
+        yield both("zero weights, squared hinge", overlapping, y, loss=("squared hinge", 1.0), s=some)
+        yield both("zero weights, squared", overlapping, y, loss=("squared", 1.0), s=some)
+        yield both("no weight on one class", overlapping, y, s=np.where(y > 0, 1.0, 0.0))
+        yield both("no weight at all", overlapping, y, s=0.0)
+        yield both("separable", separable, y)
+        yield both("overlapping", overlapping, y)
+        yield both("single feature", overlapping[:, :1], y)
+        yield both("more features than samples", wide, wide_y)
+        yield both("points identical", np.ones((9, 2)), np.where(np.arange(9) < 3, 1, -1))
+        for name in ("hinge", "squared hinge"):
+            yield both(f"points at the origin, {name}", np.zeros((4, 2)), [1, 1, 1, -1], loss=(name, 1.0))
+    yield machine("points at the origin, logistic", np.zeros((4, 2)), [1, 1, 1, -1], loss=("logistic", 1.0))
+    yield machine("points at the origin, squared", np.zeros((4, 2)), [1, 2, 3, -1], loss=("squared", 1.0))
+    yield machine("tiny C, squared hinge", overlapping, y, loss=("squared hinge", 1.0), s=1e-6)
+    yield machine("huge C, logistic", overlapping, y, loss=("logistic", 1.0), s=1e6, hard_for=SLOW)
+    yield machine("huge C, squared hinge", overlapping, y, loss=("squared hinge", 1.0), s=1e6, hard_for=SLOW)
+    yield machine("weights 1:1000, logistic", overlapping, y, loss=("logistic", 1.0), s=rare)
+    yield machine("large targets", overlapping, 1e3 * y + 1e4, loss=("squared", 1.0))
+
+
+def _kernels():
+    X, y = blobs(50, 3, seed=9, apart=0.7)
+    for kernel in ("linear", "rbf", "polynomial", "laplacian", "precomputed", "callable"):
+        yield machine(f"kernel {kernel}", X, y, kernel=kernel)
+    yield machine("kernel laplacian, CSR", X, y, kernel="laplacian", layout="csr")
+    yield machine("kernel callable, other strength", X, y, kernel="callable", penalty=("l2", 0.3))
+    yield machine("kernel rbf, huge C", X, y, kernel="rbf", s=1e6)
+    yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
+    for kernel in ("sigmoid", "sigmoid of negative trace"):
+        for intercept in ("free", None):
+            options = {"intercept": intercept, "hard_for": ("smo",), "convex": False}
+            yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
+
+
+def _programs():
+    X, y = blobs(30, 2, seed=10, apart=0.7)
+    y[:4] = 1.0  # 17 against 13
+    plus, minus = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    low, high = np.where(y > 0, 0.0, -1.0), np.where(y > 0, 1.0, 0.0)
+    for name, nu in [("inside", 0.5), ("at its bound", 2 * minus.size / 30), ("small", 0.02)]:
+        groups = ((plus, nu * 15), (minus, -nu * 15))
+        yield program(f"nu-SVC, nu {name}", X, np.zeros(30), low, high, groups=groups)
+    cap = 1 / minus.size  # the sum of 13 of them is not exactly 1
+    groups = ((plus, 1.0), (minus, -1.0))
+    yield program("reduced hulls, cap at its bound", X, np.zeros(30), cap * low, cap * high, groups=groups)
+    yield program("hull distance", X + 3 * y[:, None], np.zeros(30), low, high, groups=groups, kernel="linear")
+    everyone = np.arange(30)
+    for name, nu in [("nu 0.2", 0.2), ("nu 1", 1.0)]:
+        yield program(f"one-class, {name}", X, np.zeros(30), 0.0, 1 / (nu * 30), groups=((everyone, 1.0),))
+    R, t = line(25, 2, seed=11)
+    twice = np.tile(np.arange(25), 2)
+    box = np.repeat([0.0, -1.0], 25), np.repeat([1.0, 0.0], 25)
+    q = np.append(t - 0.1, t + 0.1)
+    yield program("epsilon-SVR", R, q, *box, sample=twice, groups=((np.arange(50), 0.0),))
+    yield program("epsilon-SVR, penalised", R, q, *box, sample=twice, lam=0.5, shift=2.0)
+    order = np.random.default_rng(12).permutation(50)
+    shuffled = (part[order] for part in (q, *box))
+    yield program("epsilon-SVR, shuffled variables", R, *shuffled, sample=twice[order], groups=((np.arange(50), 0.0),))
+    yield program("variables for some samples only", X, y[5:20], low[5:20], high[5:20], sample=np.arange(5, 20),
+                  groups=((np.arange(15), 0.0),))  # fmt: skip
+    yield program("ridge on every variable", X, y, low, high, D=0.3, groups=((everyone, 0.0),), lam=0.4)
