@@ -166,7 +166,6 @@ def test_train_json_is_one_object_with_the_right_numbers(run, tmp_path):
         (["--kernel", "linear"], SVC(kernel="linear")),
         (["-t", "0"], SVC(kernel="linear")),
         (["-t", "1", "-d", "2", "-r", "1", "-g", "0.1"], SVC(kernel="poly", degree=2, coef0=1.0, gamma=0.1)),
-        (["--kernel", "sigmoid", "--gamma", "0.01", "--coef0", "-0.5"], SVC(kernel="sigmoid", gamma=0.01, coef0=-0.5)),
         (["--kernel", "laplacian", "--gamma", "auto"], SVC(kernel="laplacian", gamma="auto")),
         (["-c", "0.5", "-m", "10", "--seed", "3"], SVC(C=0.5, cache_size=10.0, random_state=3)),
         (["--class-weight", "balanced", "--multi-class", "ovr"], SVC(class_weight="balanced", multi_class="ovr")),
@@ -184,6 +183,15 @@ def test_options_reach_the_estimator_and_nothing_else_does(run, words, estimator
     assert type(model) is type(estimator)
     assert model.get_params() == estimator.get_params()
     np.testing.assert_array_equal(model.predict(IRIS), estimator.fit(IRIS, CODES).predict(IRIS))
+
+
+def test_a_kernel_without_a_proof_is_not_a_success(run):
+    code, _, err = run("train", "@iris.libsvm", "m.mm", "--kernel", "sigmoid", "--gamma", "0.01", "--coef0", "-0.5")
+    assert code == 1
+    assert "not positive semi-definite" in err
+    model = load_model("m.mm")
+    assert (model.kernel, model.gamma, model.coef0) == ("sigmoid", 0.01, -0.5)
+    assert model.duality_gap_ == np.inf
 
 
 def test_many_problems_are_cut_to_the_worst_ten(run):

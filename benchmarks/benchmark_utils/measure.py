@@ -19,6 +19,7 @@ from benchmark_utils.workloads import Workload
 OURS = "maxmargin"
 REFERENCE_TOL = 1e-8
 SLACK = 1.0 + 1e-6  # two certificates of one point may differ by rounding
+REPEAT_SLACK = 2.0  # parallel libraries do not give equal answers in equal fits
 
 
 @dataclass
@@ -48,9 +49,14 @@ class Entry:
     gaps: dict[float, list[float]] = field(default_factory=dict)
 
     def median(self, target: float) -> float | None:
-        """Median seconds at a target, or ``None`` if it was not reached."""
-        times = self.seconds.get(target)
-        return statistics.median(times) if times else None
+        """Median seconds at a target, or ``None`` if it was not reached, or not in most of the repeats."""
+        gaps = self.gaps.get(target, [])
+        hits = sum(gap <= REPEAT_SLACK * target for gap in gaps)
+        return statistics.median(self.seconds[target]) if 2 * hits > len(gaps) else None
+
+    def missed(self, target: float) -> bool:
+        """Whether a repeat missed the target."""
+        return any(gap > REPEAT_SLACK * target for gap in self.gaps.get(target, []))
 
     @property
     def best_gap(self) -> float:
@@ -155,6 +161,8 @@ def _time_once(entries: list[Entry], judge: Judge, plan: Plan) -> None:
             if target not in entry.chosen:
                 continue
             trial = entry.worker.fit(entry.chosen[target], plan.timeout)
+            if trial.failure:
+                entry.rungs.append(Rung(entry.chosen[target], trial.seconds, failure=trial.failure))
             # A repeat that the limit cuts off counts with the limit: leaving it out would flatter the solver.
             entry.seconds.setdefault(target, []).append(trial.seconds)
             entry.cpu_seconds.setdefault(target, []).append(trial.cpu_seconds)

@@ -123,7 +123,7 @@ def _cell(entries: Sequence[Entry], target: float) -> tuple[str, str]:
     best = _fastest(entries, target)
     if best is not None:
         times = best.seconds[target]
-        missed = "*" if max(best.gaps[target]) > 2.0 * target else ""
+        missed = "*" if best.missed(target) else ""
         return _seconds(best.median(target)) + missed, f"{_seconds(min(times))}-{_seconds(max(times))}"
     closest = min(entries, key=lambda entry: entry.best_gap)
     late = [entry.rungs[-1].seconds for entry in entries if entry.failure == "timeout"]

@@ -132,6 +132,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
     parser = _Parser(
         prog="maxmargin",
         description="Support vector machines that prove their answers: every fit ends with a certified duality gap.",
@@ -171,6 +172,7 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``train``."""
     parser.add_argument("data", metavar="DATA", help="LIBSVM or CSV file, plain or compressed (.gz, .bz2, .xz)")
     parser.add_argument("model", metavar="MODEL", nargs="?", help="where to write (default: the name of DATA + .mm)")
     _add_data_options(parser)
@@ -238,6 +240,7 @@ def _option(name: str) -> str:
 
 
 def _train(arguments: argparse.Namespace) -> int:
+    """``maxmargin train``: fit, write the model, report; the exit code."""
     _refuse_idle_options(arguments)
     target = Path(arguments.model or _default_model_name(arguments.data))
     _check_output(target, arguments.data)
@@ -291,6 +294,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _certify(arguments: argparse.Namespace) -> int:
+    """``maxmargin certify``: judge a model on its data; the exit code."""
     if arguments.tol is not None and not 0.0 < arguments.tol < math.inf:
         raise CommandError(f"--tol {arguments.tol:g} is not a positive number; pass one such as 1e-6.")
     model = load_model(arguments.model)
@@ -324,6 +328,7 @@ def _certify(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    """``maxmargin demo``: the first thing a stranger sees; the exit code."""
     from sklearn import svm
     from sklearn.datasets import load_breast_cancer
     from sklearn.preprocessing import StandardScaler

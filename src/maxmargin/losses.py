@@ -121,9 +121,11 @@ class Logistic(NamedTuple):
         return self.temperature * s / (y * a * (s - y * a)) if 0.0 < y * a < s else math.inf
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
-        # In t = logit(alpha / s) the optimality condition T t + y z + q (s sigmoid(t) - y a) = 0 has a slope of at
-        # least T, however close alpha is to its bounds. Newton, with bisection where it does not halve its step:
-        # it can go to and fro between the flat ends of the sigmoid.
+        """Newton's method in ``t = logit(alpha / s)``, with bisection where it does not halve its step.
+
+        The optimality condition ``T t + y z + q (s sigmoid(t) - y a) = 0`` has a slope of at least ``T`` however close
+        ``alpha`` is to its bounds; but alone, Newton's method goes to and fro between the flat ends of the sigmoid.
+        """
         low = -(y * z + q * (s - y * a)) / self.temperature
         high = -(y * z - q * y * a) / self.temperature
         t = 0.5 * (low + high)
