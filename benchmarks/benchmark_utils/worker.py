@@ -17,6 +17,7 @@ from benchmark_utils.peer import Answer, make
 from benchmark_utils.workloads import Task
 
 START_LIMIT = 300.0  # seconds for imports, compilation and a fit of a few rows
+REST = 0.2  # seconds before a fit: idle threads of the solver before it spin for up to 0.1 s (OpenBLAS)
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -63,6 +64,7 @@ class Worker:
         failure = self._start()
         if failure:
             return Trial(failure=failure)
+        time.sleep(REST)
         self._connection.send((tol, time_limit))
         return self._receive(timeout)
 
