@@ -61,10 +61,6 @@ class Certificate:
             return math.inf
         return max(self.gap, 0.0) / scale if scale > 0.0 else 0.0
 
-    def scaled(self, factor: float) -> Certificate:
-        """The certificate of the same problem with its objective multiplied by ``factor``."""
-        return Certificate(factor * self.primal, factor * self.dual, self.passes)
-
 
 @dataclass(frozen=True)
 class Record:

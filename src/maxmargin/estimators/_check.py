@@ -71,13 +71,14 @@ def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_wei
             f"{type(estimator).__name__} needs a sample of positive weight in each of the {names.size} classes; class "
             f"{missing!r} has none. Leave its samples out, or give one of them a positive sample_weight."
         )
-    per_class = _class_weights(estimator.class_weight, names, codes, weights)
+    per_class = class_weights(estimator.class_weight, names, codes, weights)
     if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
         raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
     return weights, per_class, estimator.C * per_class[codes] * weights
 
 
-def _class_weights(class_weight: Any, names: Array, codes: Array, weights: Float) -> Float:
+def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float) -> Float:
+    """The weight of each class; "balanced" counts a sample as often as its weight says."""
     values = class_weight.values() if isinstance(class_weight, dict) else ()
     if not all(isinstance(value, Real) for value in values):
         raise ValueError(f"class_weight must map each class to a positive number; got {class_weight!r}.")

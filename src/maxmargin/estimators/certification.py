@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import sklearn.svm
 from sklearn.linear_model import Lasso, Ridge
-from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from maxmargin.certificate import certify as certify_point
+from maxmargin.estimators._check import class_weights
 from maxmargin.estimators._kernels import hinge_problem, members_of, training_operator
 from maxmargin.estimators._multiclass import BinaryTask, binary_tasks, by_pair
 from maxmargin.estimators.linear_svc import LinearSVC
@@ -180,7 +181,7 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
     if model.multi_class == "crammer_singer":
         raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
     codes = _codes(model, data)
-    s = model.C * _class_weights(model, codes, data.weights)[codes] * data.weights
+    s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()
     penalty = L1(1.0) if model.penalty == "l1" else L2(1.0)
     scale = float(model.intercept_scaling)
@@ -254,13 +255,6 @@ def _codes(model: Any, data: _Data) -> Array:
             f"{model.classes_.tolist()!r}; pass the labels of the fit."
         )
     return codes
-
-
-def _class_weights(model: Any, codes: Array, weights: Float) -> Float:
-    names = model.classes_
-    return np.asarray(
-        compute_class_weight(model.class_weight, classes=names, y=names[codes], sample_weight=weights), dtype=float
-    )
 
 
 def _intercept_of(model: Any, automatic: Any) -> Any:
