@@ -132,16 +132,16 @@ def test_a_refused_refit_leaves_the_old_model(make):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        *(
-            ({"C": value}, f"must be a float in the range (0.0, inf). Got {value}")
-            for value in (0, -1.0, np.inf, np.nan)
-        ),
+        *(({"C": value}, "must be a float in the range (0.0, inf") for value in (0, -1.0, np.nan)),
         *(({"tol": value}, f"must be a float in the range (0.0, inf). Got {value}") for value in (0, -1.0, np.nan)),
         *(({"max_time": v}, f"must be a float in the range (0.0, inf) or None. Got {v}") for v in (0, -1.0, np.nan)),
-        ({"C": "1"}, "must be a float in the range (0.0, inf). Got '1'"),
+        ({"C": "1"}, "must be a float in the range (0.0, inf"),
         ({"max_iter": -2}, "must be an int in the range [-1, inf). Got -2"),
         ({"max_iter": 1.5}, "must be an int in the range [-1, inf). Got 1.5"),
-        ({"solver": "no such"}, "solver='no such' is unknown; choose one of 'auto', 'dual_coordinate', "),
+        (
+            {"solver": "no such"},
+            "solver='no such' is unknown; choose one of 'auto', 'decomposition', 'dual_coordinate', ",
+        ),
         ({"multi_class": "all"}, "The 'multi_class' parameter of"),
         ({"intercept": "maybe"}, "The 'intercept' parameter of"),
         ({"class_weight": "even"}, "must be a str among {'balanced'}, an instance of 'dict' or None. Got 'even'"),

@@ -70,10 +70,10 @@ def test_nu_svc_matches_its_hull_distance(binary):
     model = sklearn.svm.NuSVC(nu=0.2, tol=1e-9).fit(X, y)
     verdict = certify(model, X, y)
     assert verdict.relative_gap <= 1e-5
-    # The dual is -|f|^2 / 2 for variables that sum to nu / 2 in each class.
+    # The dual is -|f|^2 / 2 for variables that sum to nu n / 2 in each class.
     a = np.zeros(y.size)
     a[model.support_] = model.dual_coef_[0]
-    a *= 0.2 / np.abs(a).sum()
+    a *= 0.2 * y.size / np.abs(a).sum()
     assert verdict.dual == pytest.approx(-0.5 * a @ rbf_kernel(X, gamma=model._gamma) @ a, rel=1e-4)
 
 
@@ -121,6 +121,36 @@ def test_ridge_with_weights_and_several_targets():
     assert verdict.certificates[1].primal == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("name", ["SVR", "NuSVR", "OneClassSVM"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_models_without_classes_of_scikit_learn_and_ours(name, weighted):
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:150] * 10.0, y[:150] / 50.0
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, y.size) if weighted else None
+    verdicts = []
+    for library in (sklearn.svm, maxmargin):
+        model = getattr(library, name)(tol=1e-9, gamma=0.2).fit(X, y, sample_weight=weights)
+        verdicts.append(certify(model, X, y, sample_weight=weights))
+    theirs, ours = verdicts
+    assert theirs.names == ours.names
+    assert theirs.problem == ours.problem
+    assert ours.relative_gap <= 1e-8
+    assert theirs.relative_gap <= 1e-6
+    assert theirs.primal == pytest.approx(ours.primal, rel=1e-6)
+
+
+def test_the_tube_of_scikit_learns_nu_svr_is_the_best_one():
+    X, y = load_diabetes(return_X_y=True)
+    model = sklearn.svm.NuSVR(nu=0.3, C=5.0).fit(X, y)
+    verdict = certify(model, X, y)
+    alpha = np.zeros(y.size)
+    alpha[model.support_] = model.dual_coef_[0]
+    error = np.abs(y - model.predict(X))
+    values = [0.3 * y.size * e + np.maximum(0.0, error - e).sum() for e in error]
+    expected = 0.5 * alpha @ rbf_kernel(X, gamma=model._gamma) @ alpha + 5.0 * min(values)
+    assert verdict.primal == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_spoiled_model_is_found_out(binary):
     X, y = binary
     model = maxmargin.SVC(tol=1e-6).fit(X, y)
@@ -145,6 +175,8 @@ def test_what_cannot_be_judged_is_refused(binary):
         certify(model, X[1:], y[1:])
     with pytest.raises(ValueError, match="not one of the model's classes"):
         certify(model, X, y + 7)
+    with pytest.raises(ValueError, match="certify needs the targets y that SVC was fitted on"):
+        certify(model, X)
     with pytest.raises(ValueError, match="positive=True is another problem"):
         certify(Lasso(positive=True).fit(X, y), X, y)
 

@@ -619,7 +619,7 @@ def test_warm_start_resumes_a_fit_that_max_iter_cut(model):
 
 def test_a_chain_of_short_fits_arrives():
     X, y = data("wine")
-    model = SVC(C=10.0, tol=1e-7, warm_start=True, max_iter=20)
+    model = SVC(C=10.0, tol=1e-7, warm_start=True, max_iter=20, solver="smo")
     gaps = []
     for _ in range(200):
         try:

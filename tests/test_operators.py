@@ -150,7 +150,8 @@ def grams():
 
 @pytest.mark.parametrize(("operator", "K"), [case[1:] for case in grams()], ids=[case[0] for case in grams()])
 def test_gram_against_its_dense_matrix(operator, K, monkeypatch):
-    monkeypatch.setattr(gram, "BLOCK_VALUES", 29 * 4)  # several blocks
+    monkeypatch.setattr(gram, "TILE_BYTES", 8 * 29 * 4)  # several tiles
+    monkeypatch.setattr(gram, "LEFT_VALUES", 29 * 4)
     rows = np.array([3, 0, 17])
     w = np.random.default_rng(4).normal(size=29)
     w[::3] = 0.0
@@ -163,7 +164,7 @@ def test_gram_against_its_dense_matrix(operator, K, monkeypatch):
 
 
 def test_tiles_of_float32_data_and_of_distances(monkeypatch):
-    monkeypatch.setattr(gram, "TILE_ROWS", 5)
+    monkeypatch.setattr(gram, "WIDEST_TILE", 5)
     X = random_matrix(23, 4, 5)
     for kernel in (RBF(0.3), Laplacian(0.3)):
         expected = KernelGram(kernel, X.astype(np.float32).astype(np.float64)).block(np.arange(23))
@@ -184,7 +185,7 @@ def test_a_bad_callable_is_refused_with_the_fact(function, fragment):
 
 def cached(n=200, slots=40, lam=1.0, shift=0.0):
     K = KernelGram(RBF(0.3), random_matrix(n, 3, 6)).block(np.arange(n))
-    return RowCache(PrecomputedGram(K), slots * 8 * n / 2**20, lam, shift), K / lam + shift
+    return RowCache(PrecomputedGram(K), slots * 8 * n / 2**20, 1.0 / lam, shift), K / lam + shift
 
 
 def test_cache_holds_what_was_fetched():
@@ -249,7 +250,7 @@ def test_combine_mixes_stored_and_fresh_rows():
 def test_cache_does_not_scale_the_users_own_matrix():
     K = np.eye(4) + 1.0
     kept = K.copy()
-    cache = RowCache(CallableGram(lambda A, B: K[: len(A)], np.arange(4.0)[:, None]), 1.0, lam=2.0, shift=1.0)
+    cache = RowCache(CallableGram(lambda A, B: K[: len(A)], np.arange(4.0)[:, None]), 1.0, scale=0.5, shift=1.0)
     cache.fetch(np.arange(4))
     np.testing.assert_array_equal(K, kept)
 

@@ -84,7 +84,7 @@ def test_zoo(solver, case):
             minimize(problem, solver)
         assert str(refused.value) == f"solver={solver.name!r} cannot solve this problem: {reason}."
         return
-    hard = solver.name in case.hard_for
+    hard = solver.name in case.hard_for + zoo.HONEST_ONLY
     minimize(problem, solver, max_iter=1)  # compiles
     solution = minimize(problem, solver, tol=TOL, max_time=0.5 if hard else 10.0)
     assert_honest(description, solution, case.convex)
@@ -109,10 +109,14 @@ def solvers_of(problem):
     return found
 
 
+def reliable_solvers_of(problem):
+    return [solver for solver in solvers_of(problem) if solver.name not in zoo.HONEST_ONLY]
+
+
 @some_cases
 def test_warm_start_from_the_solution_is_at_once_done(case):
     problem = case.build()
-    for solver in solvers_of(problem):
+    for solver in reliable_solvers_of(problem):
         cold = minimize(problem, solver, tol=1e-7, max_time=20.0)
         assert cold.status is Status.CONVERGED
         for warm in (cold, cold.point):
@@ -127,7 +131,7 @@ def test_warm_start_from_the_solution_is_at_once_done(case):
 @some_cases
 def test_an_unfinished_fit_can_be_resumed(case):
     problem = case.build()
-    for solver in solvers_of(problem):
+    for solver in reliable_solvers_of(problem):
         part = minimize(problem, solver, tol=1e-12, max_iter=1)
         assert_honest(case.describe(), part)
         whole = minimize(problem, solver, tol=TOL, warm=part, max_time=20.0)
@@ -170,7 +174,7 @@ def test_equal_fits_give_equal_bits(case):
 def test_every_option_leads_to_the_same_optimum(case):
     """Shrinking and the seed change the path, not the optimum."""
     problem = case.build()
-    for solver in solvers_of(problem):
+    for solver in reliable_solvers_of(problem):
         known = {field.name for field in fields(solver)}
         variants = [replace(solver, shrinking=False)] if "shrinking" in known else []
         variants += [replace(solver, seed=7)] if "seed" in known else []
@@ -201,7 +205,7 @@ def test_shrinking_is_used_and_undone():
 def test_smo_with_a_cache_that_is_too_small():
     X, y = zoo.blobs(120, 2, seed=2, apart=0.5)
     problem = Problem(KernelGram(zoo.KERNELS["rbf"][0], X), y, Hinge(), L2(1.0), np.ones(120))
-    small, large = minimize(problem, SMO(cache_size=0.0)), minimize(problem, SMO())
+    small, large = minimize(problem, SMO(max_memory=0.0)), minimize(problem, SMO())
     assert small.status is large.status is Status.CONVERGED
     assert small.certificate.primal == pytest.approx(large.certificate.primal, rel=2e-6)
     evaluations = [s.history[-1].counters["kernel_evaluations"] for s in (small, large)]
@@ -261,7 +265,7 @@ def test_registry_names_its_solvers():
 
 
 def test_linear_solvers_are_those_that_take_rows():
-    rows, kernel = CASES["squared hinge, rows, weighted"].build(), CASES["squared hinge, rbf, weighted"].build()
+    rows, kernel = CASES["intercept free, rows"].build(), CASES["intercept free, rbf"].build()
     for name, cls in SOLVERS.items():
         assert (cls().supports(rows) is None) == (name in LINEAR)
         assert (cls().supports(kernel) is None) == (name not in LINEAR)
@@ -276,7 +280,7 @@ def test_automatic_choice_supports_what_it_is_chosen_for():
 
 
 def test_make_solver_passes_the_options_that_exist():
-    assert make_solver("dual_coordinate", seed=3, cache_size=7.0) == DualCoordinate(seed=3)
-    assert make_solver("smo", seed=3, cache_size=7.0) == SMO(cache_size=7.0)
+    assert make_solver("dual_coordinate", seed=3, max_memory=7.0) == DualCoordinate(seed=3)
+    assert make_solver("smo", seed=3, max_memory=7.0) == SMO(max_memory=7.0)
     with pytest.raises(ValueError, match=r"'nonsense' is unknown.*'dual_coordinate'"):
         make_solver("nonsense")

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from maxmargin.estimators import SVC, LinearSVC, Verdict, certify
+from maxmargin.estimators import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Verdict, certify
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
 from maxmargin.quadratic import BoxQP
@@ -12,9 +12,13 @@ __version__ = version("maxmargin")
 
 __all__ = [
     "SVC",
+    "SVR",
     "BoxQP",
     "Certificate",
     "LinearSVC",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
     "Point",
     "Problem",
     "Record",

@@ -28,7 +28,7 @@ FAST = {"reassoc", "contract", "nsz"}
 
 _lock = threading.RLock()
 _parameters: dict[str, tuple[str, ...]] = {}  # of every method name that compiled loops may call
-_unregistered: list[str] = []  # of these names, the ones numba has not been told of
+_unregistered: list[Callable[[], None]] = []  # what numba has to be told before anything is compiled
 _watched_modules: set[str] = set()
 
 
@@ -63,7 +63,7 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         if compilation_disabled():
             return self.function(*arguments)
-        _register_methods()
+        _register_all()
         return self.dispatcher(*arguments)
 
 
@@ -86,7 +86,7 @@ def compiled_methods(cls: Class) -> Class:
             parameters = tuple(inspect.signature(method).parameters)
             if name not in _parameters:
                 _parameters[name] = parameters
-                _unregistered.append(name)
+                _unregistered.append(functools.partial(_register_method, name, parameters))
             if parameters != _parameters[name]:
                 raise TypeError(
                     f"{cls.__name__}.{name} takes ({', '.join(parameters)}), but compiled methods called {name!r} "
@@ -101,10 +101,73 @@ def compiled_methods(cls: Class) -> Class:
     return cls
 
 
+def larger(x: Any, y: Any) -> Any:
+    """``max`` of two numbers of one type, neither of them NaN. Unlike ``max``, loops over it become vector code."""
+    return x if x > y else y
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """``min`` of two numbers of one type, neither of them NaN. Unlike ``min``, loops over it become vector code."""
+    return x if x < y else y
+
+
+def by_precision(double: Callable[[Any], Any], single: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of one number ``x`` with two bodies: ``single`` if it is a float32, ``double`` otherwise."""
+
+    @functools.wraps(double)
+    def choose(x: Any) -> Any:
+        return (single if getattr(x, "dtype", None) == "float32" else double)(x)
+
+    def register() -> None:
+        from numba import extending, types
+
+        def body(x: Any) -> Any:
+            chosen: Any = single if x == types.float32 else double
+            return chosen.function
+
+        extending.overload(choose, strict=False, jit_options=_OVERLOAD_OPTIONS)(body)
+
+    _unregistered.append(register)
+    _watched_modules.add(double.__module__)
+    return choose
+
+
+def _register_extremes() -> None:
+    """Give ``larger`` and ``smaller`` the instructions that LLVM knows how to vectorise."""
+    from llvmlite import ir
+    from numba import extending, types
+
+    def vectorise(function: Any, name: str) -> None:
+        @extending.intrinsic  # type: ignore[untyped-decorator]
+        def extreme(context: Any, x: Any, y: Any) -> Any:
+            if x != y or not isinstance(x, types.Float):
+                return None
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                number = context.get_value_type(signature.return_type)
+                function_type = ir.FunctionType(number, [number, number])
+                instruction = builder.module.declare_intrinsic(name, [number], function_type)
+                return builder.call(instruction, arguments, fastmath=["nnan", "nsz", "reassoc"])
+
+            return x(x, y), generate
+
+        def body(x: Any, y: Any) -> Any:
+            return lambda x, y: extreme(x, y)
+
+        extending.overload(function, strict=False)(body)
+
+    vectorise(larger, "llvm.maxnum")
+    vectorise(smaller, "llvm.minnum")
+
+
+_OVERLOAD_OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
+_unregistered.append(_register_extremes)
+
+
 def _make_dispatcher(function: Callable[..., Any]) -> Any:
     import numba
 
-    _register_methods()
+    _register_all()
     dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy")(function)
     try:
         dispatcher._cache = _cache_class()(function)
@@ -169,14 +232,13 @@ def _fingerprint(modules: frozenset[str]) -> str:
     return digest.hexdigest()
 
 
-def _register_methods() -> None:
-    """Tell numba about the method names that were marked since the last call."""
+def _register_all() -> None:
+    """Tell numba about the methods and functions that were marked since the last call."""
     if not _unregistered:
         return
     with _lock:
         while _unregistered:
-            name = _unregistered[-1]
-            _register_method(name, _parameters[name])
+            _unregistered[-1]()
             _unregistered.pop()
 
 
@@ -193,5 +255,4 @@ def _register_method(name: str, parameters: tuple[str, ...]) -> None:
     )
     for kind in (types.NamedTuple, types.NamedUniTuple):
         # Not strict: numba would compare annotations too. That the parameters agree was checked when they were marked.
-        options = {"strict": False, "jit_options": {"fastmath": FAST, "error_model": "numpy"}}
-        overload_method(kind, name, **options)(choose)
+        overload_method(kind, name, strict=False, jit_options=_OVERLOAD_OPTIONS)(choose)

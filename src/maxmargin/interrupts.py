@@ -42,8 +42,8 @@ class Interrupts:
 
     @contextmanager
     def immediate(self) -> Iterator[None]:
-        """While nothing can be left half done, such as in a certificate, let Ctrl-C raise."""
-        self._raise = True
+        """While nothing can be left half done, such as in a certificate, let Ctrl-C raise: in the main thread."""
+        self._raise = threading.current_thread() is threading.main_thread()
         try:
             yield
         finally:

@@ -17,6 +17,7 @@ from maxmargin.interrupts import Interrupts
 from maxmargin.progress import ProgressLine
 from maxmargin.protocols import Solver
 from maxmargin.solution import Certificate, Point, Record, Solution, Status
+from maxmargin.threads import one_blas_thread
 
 Callback = Callable[[Record], Any]
 
@@ -81,7 +82,7 @@ def minimize(
     clock = time.perf_counter
     run = _Run(problem, solver, tol, max_time, clock(), clock)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
-    with interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+    with one_blas_thread(), interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
         state = solver.start(problem, start)
         status = run.judge(state, interrupts)
         while status is None:
@@ -191,9 +192,9 @@ class _Run:
         return state.exhausted or Certificate(primal, dual).relative_gap <= self.tol
 
     def _check_is_due(self, state: Any) -> bool:
-        """At rounds 1, 2, 4, 8, ..., as long as certificates stay a small share of the work."""
+        """At rounds 1, 2, 4, 8, ..., as long as certificates, this one included, stay a small share of the work."""
         power_of_two = self.rounds & (self.rounds - 1) == 0
-        return power_of_two and (self.rounds == 1 or self.passes <= 0.25 * state.counters["passes"])
+        return power_of_two and self.passes + state.certificate_passes <= 0.25 * state.counters["passes"]
 
     def _is_stalled(self) -> bool:
         gap = self.history[-1].relative_gap

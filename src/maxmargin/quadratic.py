@@ -179,7 +179,7 @@ _REDUCTIONS: dict[type, Any] = {
 
 
 @compiled
-def _response(r: float, low: float, high: float, D: float) -> float:
+def response(r: float, low: float, high: float, D: float) -> float:
     """``argmax a r - D a^2 / 2`` over the box; 0 or the nearest bound to it where every point is optimal."""
     if D > 0.0:
         return min(max(r / D, low), high)
@@ -193,7 +193,7 @@ def _support(r: Float, b: float, low: Float, high: Float, D: Float) -> float:
     """``sum_v max_a a (r_v - b) - D_v a^2 / 2`` over the box."""
     total = 0.0
     for v in range(r.shape[0]):
-        a = _response(r[v] - b, low[v], high[v], D[v])
+        a = response(r[v] - b, low[v], high[v], D[v])
         if a != 0.0:
             total += a * (r[v] - b)
             if D[v] > 0.0:  # the box may be infinite otherwise
@@ -214,7 +214,7 @@ class _MultiplierSlope(NamedTuple):
     def derivative(self, b: float) -> float:
         moved, size = 0.0, abs(self.total)
         for v in range(self.r.shape[0]):
-            a = _response(self.r[v] - b, self.low[v], self.high[v], self.D[v])
+            a = response(self.r[v] - b, self.low[v], self.high[v], self.D[v])
             if math.isinf(a):  # weighs violations instead, so that infinities of both signs have a balance
                 a = 1e12 * (self.r[v] - b)
             moved += a

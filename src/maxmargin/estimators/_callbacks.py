@@ -43,8 +43,14 @@ class FitTasks:
         self.listened_to = bool(getattr(estimator, "_skl_callbacks", ()))
         self.root = estimator._init_callback_context(max_subtasks=n_problems)
         self.problem: Any = None
+        self.asked_to_stop = False
         if self.root is not None:
             self.root.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+
+    @property
+    def listening(self) -> bool:
+        """Whether anybody wants to hear of the rounds."""
+        return self.listened_to or self.callable is not None
 
     def begin_problem(self, name: str) -> None:
         """A binary problem starts."""
@@ -59,6 +65,7 @@ class FitTasks:
             task = self.problem.subcontext(task_name="round")
             task.call_on_fit_task_begin(estimator=self.estimator)
             stop |= bool(task.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y))
+        self.asked_to_stop |= stop
         return stop
 
     def end_problem(self) -> None:

@@ -4,47 +4,55 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from maxmargin.estimators._problems import largest_nu, nu_of_cap
+from maxmargin.estimators._task import Task
 from maxmargin.operators.rows import is_sparse
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Status
 
 LARGEST_VALUE = 1e100
+ROWS: dict[str, Any] = {
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "accept_sparse": "csr",
+    "accept_large_sparse": True,
+}
+NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
-def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets."""
-    X, y = validate_data(
-        estimator, X, y, dtype=[np.float64, np.float32], order="C", accept_sparse="csr", accept_large_sparse=True
-    )
+def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none."""
+    if is_outlier_detector(estimator):
+        X, y = validate_data(estimator, X, **ROWS), None
+    else:
+        X, y = validate_data(estimator, X, y, y_numeric=is_regressor(estimator), **ROWS)
+    _refuse_huge_values(estimator, X)
+    return X, y
+
+
+def _refuse_huge_values(estimator: Any, X: Any) -> None:
     largest = float(abs(X).max()) if X.shape[0] and X.shape[1] else 0.0
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
             f"{LARGEST_VALUE:.0e}. Scale the columns, for example with StandardScaler."
         )
-    return X, y
 
 
 def check_prediction_data(estimator: Any, X: Any) -> Any:
     """Rows of the kind that the estimator was fitted on."""
-    return validate_data(
-        estimator,
-        X,
-        dtype=[np.float64, np.float32],
-        order="C",
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        reset=False,
-    )
+    return validate_data(estimator, X, reset=False, **ROWS)
 
 
 def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
@@ -60,10 +68,8 @@ def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
 
 
 def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
-    """The sample weights, the class weights, and the weight of each sample's loss: ``C`` times both."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if float(weights.max(initial=0.0)) > LARGEST_VALUE:
-        raise ValueError(f"sample_weight has values above {LARGEST_VALUE:.0e}; divide all weights by a common number.")
+    """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
+    weights = check_sample_weight(estimator, X, sample_weight)
     present = np.unique(codes[weights > 0.0])
     if present.size < names.size:
         missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
@@ -74,7 +80,21 @@ def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_wei
     per_class = class_weights(estimator.class_weight, names, codes, weights)
     if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
         raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
-    return weights, per_class, estimator.C * per_class[codes] * weights
+    C = getattr(estimator, "C", 1.0)
+    return weights, per_class, (C if math.isfinite(C) else 1.0) * per_class[codes] * weights
+
+
+def check_sample_weight(estimator: Any, X: Any, sample_weight: Any) -> Float:
+    """Sample weights from 0 on, not all of them zero."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weights.max(initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise ValueError(f"sample_weight has values above {LARGEST_VALUE:.0e}; divide all weights by a common number.")
+    if largest == 0.0:
+        raise ValueError(
+            f"{type(estimator).__name__} needs a sample of positive weight, but every sample_weight is zero."
+        )
+    return weights
 
 
 def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float) -> Float:
@@ -84,6 +104,30 @@ def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float)
         raise ValueError(f"class_weight must map each class to a positive number; got {class_weight!r}.")
     per_class = compute_class_weight(class_weight, classes=names, y=names[codes], sample_weight=weights)
     return np.asarray(per_class, dtype=np.float64)
+
+
+def check_nu(estimator: Any, tasks: Sequence[Task], s: Float) -> tuple[Float, float]:
+    """The nu of each binary problem, and the largest that is feasible in all of them.
+
+    A nu is feasible if each class can carry half of ``nu S``, where ``S`` is the sum of the weights ``s``.
+    """
+    nus, bounds = np.empty(len(tasks)), np.empty(len(tasks))
+    for k, task in enumerate(tasks):
+        total = float(s[task.members].sum())
+        nus[k] = estimator.nu if estimator.cap is None else nu_of_cap(estimator.cap, total)
+        bounds[k] = largest_nu(task.y, s[task.members])
+        if nus[k] <= bounds[k] * (1.0 + NU_SLACK):
+            continue
+        given, limit = f"nu={nus[k]:.6g}", f"nu must be at most {bounds[k]:.10g}"
+        if estimator.cap is not None:
+            given = f"cap={estimator.cap:.6g}, which is {given},"
+            limit = f"cap must be at least {nu_of_cap(bounds[k], total):.10g}"
+        raise ValueError(
+            f"The specified nu is infeasible for {task.name}: {given} needs a weight of {0.5 * nus[k] * total:.6g} in "
+            f"each class, but the lighter one has {0.5 * bounds[k] * total:.6g}; {limit}. Change it, or give the "
+            f"lighter class a larger class_weight."
+        )
+    return nus, float(bounds.min())
 
 
 def check_kernel_matrix(estimator: Any, K: Any) -> None:
@@ -129,7 +173,8 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
         Status.MAX_TIME: "Raise max_time or tol, or resume with warm_start=True",
         Status.INTERRUPTED: "Resume with warm_start=True",
         Status.CALLBACK: "Resume with warm_start=True",
-        Status.STALLED: "Raise tol or lower C",
+        Status.STALLED: "Raise tol or lower C" if hasattr(estimator, "C") else "Raise nu or tol",
+        Status.NOT_SEPARABLE: "Use a finite C",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
     warnings.warn(

@@ -1,9 +1,10 @@
-"""From binary tasks to solutions: pose each problem, choose the solver, minimise, within one budget of time."""
+"""From tasks to solutions: pose each problem, minimise, within one budget of time."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,62 +13,97 @@ import numpy as np
 
 from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._check import check_limit
-from maxmargin.estimators._multiclass import BinaryTask
+from maxmargin.estimators._problems import first_point, rounding_level
+from maxmargin.estimators._task import Task
 from maxmargin.interrupts import Interrupts
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
 from maxmargin.protocols import Solver
-from maxmargin.solution import Solution, Status
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Record, Solution, Status
+from maxmargin.threads import Workers, one_blas_thread
 
 STOPPED_BY_THE_USER = (Status.INTERRUPTED, Status.CALLBACK)
 
 
 def solve_tasks(
     estimator: Any,
-    tasks: list[BinaryTask],
-    pose: Callable[[BinaryTask], Problem],
+    tasks: Sequence[Task],
+    pose: Callable[[Any], Problem | BoxQP],
     solver: Solver,
     listeners: FitTasks,
+    workers: Workers,
 ) -> list[Solution]:
-    """Solve the tasks one after another.
+    """Solve the tasks, several at a time if there are threads for them and nobody listens.
 
     ``max_time`` is shared: each task may use what the earlier ones left, divided by the number of tasks to come. Once
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
     earlier = _earlier_solutions(estimator, tasks)
     deadline = None if estimator.max_time is None else time.perf_counter() + estimator.max_time
-    solutions: list[Solution] = []
-    stopped: Status | None = None
+    solutions: dict[int, Solution] = {}
+    stopped: list[Status] = []
+    if listeners.listening or estimator.verbose:
+        at_once = Workers(1)  # callbacks expect one problem after another
+    else:
+        at_once = workers
+
+    def solve(k: int, interrupts: Interrupts) -> Solution:
+        turns = math.ceil((len(tasks) - len(solutions)) / at_once.count)
+        left = None if deadline is None else max(0.0, deadline - time.perf_counter()) / turns
+        problem = pose(tasks[k])
+        solution = minimize(
+            problem,
+            solver,
+            tol=estimator.tol,
+            max_iter=0 if stopped else check_limit(estimator.max_iter),
+            max_time=left,
+            callback=_stopping_rule(problem, listeners),
+            warm=earlier[k] or first_point(problem),
+            verbose=int(estimator.verbose),
+            interrupts=interrupts,
+        )
+        if solution.status is Status.CALLBACK and not listeners.asked_to_stop:
+            solution = replace(solution, status=Status.STALLED)
+        if stopped and solution.status is not Status.CONVERGED:
+            solution = replace(solution, status=stopped[0])
+        if solution.status in STOPPED_BY_THE_USER:
+            stopped.append(solution.status)
+        return solution
+
     with Interrupts() as interrupts:
-        for k, task in enumerate(tasks):
-            left = None if deadline is None else max(0.0, deadline - time.perf_counter()) / (len(tasks) - k)
-            listeners.begin_problem(task.name)
-            solution = minimize(
-                pose(task),
-                solver,
-                tol=estimator.tol,
-                max_iter=0 if stopped else check_limit(estimator.max_iter),
-                max_time=left,
-                callback=listeners.after_round,
-                warm=earlier[k],
-                verbose=int(estimator.verbose),
-                interrupts=interrupts,
-            )
-            listeners.end_problem()
-            if stopped is not None and solution.status is not Status.CONVERGED:
-                solution = replace(solution, status=stopped)
-            if solution.status in STOPPED_BY_THE_USER:
-                stopped = solution.status
-            solutions.append(solution)
-    return solutions
+
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                listeners.begin_problem(tasks[k].name)
+                solutions[k] = solve(k, interrupts)
+                listeners.end_problem()
+
+        at_once.run(work, range(len(tasks)))
+    return [solutions[k] for k in range(len(tasks))]
+
+
+def _stopping_rule(problem: Problem | BoxQP, listeners: FitTasks) -> Callable[[Record], bool]:
+    """Stop when somebody wants to, or when the value of the problem is lost in rounding errors."""
+    level = rounding_level(problem)
+
+    def stop(record: Record) -> bool:
+        return listeners.after_round(record) or max(abs(record.primal), abs(record.dual)) < level
+
+    return stop
 
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """A fit that is refused leaves the estimator as it was."""
+    """A fit that is refused leaves the estimator as it was.
+
+    BLAS has one thread from the first to the last line: its sums depend on how many there are, and beside another fit
+    there is only one.
+    """
     before = dict(vars(estimator))
     try:
-        yield
+        with one_blas_thread():
+            yield
     except BaseException:
         for name in set(vars(estimator)) - set(before):
             if not name.startswith(("_callback", "_skl_")):  # these belong to scikit-learn's running callbacks
@@ -76,13 +112,18 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         raise
 
 
-def _earlier_solutions(estimator: Any, tasks: list[BinaryTask]) -> list[Solution | None]:
+def _earlier_solutions(estimator: Any, tasks: Sequence[Task]) -> list[Solution | None]:
     """Solutions of the last fit to start from, where they fit."""
     earlier = getattr(estimator, "solutions_", None) if estimator.warm_start else None
     if earlier is None or len(earlier) != len(tasks):
         return [None] * len(tasks)
-    sizes = [np.size(solution.point.alpha) for solution in earlier]
-    return [s if size == task.members.size else None for s, size, task in zip(earlier, sizes, tasks, strict=True)]
+    return [solution if _fits(solution, task) else None for solution, task in zip(earlier, tasks, strict=True)]
+
+
+def _fits(solution: Solution, task: Task) -> bool:
+    """Whether a solution has one variable per sample of a task, or two: nu-regression has one per side of its tube."""
+    alpha = solution.point.alpha
+    return alpha is not None and alpha.size in (task.members.size, 2 * task.members.size)
 
 
 def worst(solutions: list[Solution]) -> Solution:

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators._multiclass import BinaryTask
+from maxmargin.estimators._task import Task
 from maxmargin.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
-from maxmargin.losses import Hinge
-from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, cross_gram
-from maxmargin.operators.gram import BLOCK_VALUES, TILE_ROWS, checked_values
-from maxmargin.operators.rows import is_sparse
-from maxmargin.penalties import L2
-from maxmargin.problem import Problem
-from maxmargin.protocols import Float, Intercept, Kernel
+from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
+from maxmargin.operators.gram import checked_values, dense64
+from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
+from maxmargin.protocols import Float, Kernel, Operator, Solver
+from maxmargin.solvers import automatic, make_solver
+from maxmargin.threads import Workers, workers_for
 
+SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
+SINGLE_ROUNDING = 6e-8
+GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
 KERNEL_NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 
 
@@ -60,47 +62,83 @@ def make_kernel(estimator: Any) -> Kernel:
     return kernels[estimator.kernel]
 
 
-def training_operator(estimator: Any, X: Any) -> Gram:
+def training_operator(estimator: Any, X: Any, workers: Workers | None = None) -> Gram:
     """The kernel matrix of the training samples."""
+    workers = workers or workers_for(getattr(estimator, "n_jobs", None))
     if estimator.kernel == "precomputed":
-        return PrecomputedGram(X)
+        return PrecomputedGram(X, workers)
     if callable(estimator.kernel):
-        return CallableGram(estimator.kernel, X)
-    return KernelGram(make_kernel(estimator), X)
+        return CallableGram(estimator.kernel, X, workers)
+    return KernelGram(make_kernel(estimator), X, workers)
 
 
-def members_of(estimator: Any, X: Any, task: BinaryTask) -> Any:
-    """The samples of a binary task, or its part of a precomputed kernel matrix."""
+def members_of(estimator: Any, X: Any, task: Task) -> Any:
+    """The samples of a task, or its part of a precomputed kernel matrix."""
     if task.members.size == X.shape[0]:
         return X
     part = X[task.members]
     return part[:, task.members] if estimator.kernel == "precomputed" else part
 
 
-def hinge_problem(
-    estimator: Any, X: Any, task: BinaryTask, s: Float, intercept: Intercept, *, as_rows: bool
-) -> Problem:
-    """The C-SVM problem of a binary task; a linear kernel may be posed with rows of features instead."""
+def task_operator(estimator: Any, X: Any, task: Task, *, as_rows: bool, workers: Workers | None = None) -> Operator:
+    """The samples of a task as a kernel matrix, or as rows of features, which is the linear kernel without a matrix."""
     part = members_of(estimator, X, task)
-    operator = Rows(part) if as_rows else training_operator(estimator, part)
-    return Problem(operator, task.y, Hinge(), L2(1.0), s[task.members], intercept)
+    return Rows(part) if as_rows else training_operator(estimator, part, workers)
 
 
-def kernel_scores(estimator: Any, X: Any, expansions: Float) -> Float:
-    """``K(X, support vectors) @ expansions.T``, a block of samples at a time."""
-    step = max(1, BLOCK_VALUES // max(1, expansions.shape[1]))
+def shared_operator(estimator: Any, X: Any, n_tasks: int, *, as_rows: bool, workers: Workers) -> Operator:
+    """What tasks with all samples have in common: one operator and, if it fits ``cache_size``, one kernel matrix."""
+    if as_rows:
+        return Rows(X)
+    gram = training_operator(estimator, X, workers)
+    fits = StoredGram.megabytes(X.shape[0]) <= estimator.cache_size
+    return StoredGram(gram) if fits and n_tasks > 2 and isinstance(gram, KernelGram) and gram.fits_single else gram
+
+
+def kernel_solver(estimator: Any, n_features: int, *, rows_allowed: bool) -> Solver:
+    """The solver of a kernel machine.
+
+    With a linear kernel, "auto" stands for one that sees rows of features if the problem can be posed so.
+    """
+    name = estimator.solver
+    if name == "auto":
+        name = automatic(kernelised=estimator.kernel != "linear" or not rows_allowed, n_features=n_features)
+    return make_solver(
+        name,
+        tol=estimator.tol,
+        shrinking=estimator.shrinking,
+        max_memory=estimator.cache_size,
+        seed=estimator._seed(),
+    )
+
+
+def single_error(estimator: Any, X: Any) -> Float | None:
+    """A bound on what float32 kernel values change in the score of each sample; ``None`` if they are not to be used.
+
+    Only for the Gaussian kernel, whose values are at most 1: their error is that of the exponent, the rounding of a sum
+    of products. The errors of different support vectors are counted as if all had the same sign.
+    """
+    if estimator.kernel != "rbf" or X.shape[0] * estimator.support_.size < SMALL_PREDICTION:
+        return None
+    sizes = squared_lengths(vectors_of(X), X.shape[0])
+    largest = float(squared_lengths(vectors_of(estimator.support_vectors_), estimator.support_.size).max(initial=0.0))
+    exponent = estimator._gamma * (sizes + largest) * (4.0 + np.sqrt(X.shape[1]))
+    total = float(np.abs(estimator._expansions()).sum(axis=1).max(initial=0.0))
+    return SINGLE_ROUNDING * (8.0 + exponent) * total
+
+
+def kernel_scores(estimator: Any, X: Any, expansions: Float, dtype: Any = np.float64) -> Float:
+    """``K(X, support vectors) @ expansions.T`` with kernel values in a precision, in constant memory."""
+    Z = estimator.support_vectors_
+    if estimator.kernel != "precomputed" and not callable(estimator.kernel):
+        return kernel_sums(make_kernel(estimator), X, Z, expansions, dtype, workers_for(estimator.n_jobs))
     out = np.empty((X.shape[0], expansions.shape[0]))
+    step = max(1, GIVEN_VALUES // max(1, expansions.shape[1]))
     for start in range(0, X.shape[0], step):
         part = X[start : start + step]
-        out[start : start + step] = _kernel_values(estimator, part) @ expansions.T
+        if estimator.kernel == "precomputed":
+            K = dense64(part[:, estimator.support_])
+        else:
+            K = checked_values(estimator.kernel(part, Z), (part.shape[0], Z.shape[0]))
+        out[start : start + step] = K @ expansions.T
     return out
-
-
-def _kernel_values(estimator: Any, X: Any) -> Float:
-    if estimator.kernel == "precomputed":
-        K = X[:, estimator.support_]
-        return np.asarray(K.toarray() if is_sparse(K) else K, dtype=np.float64)
-    if callable(estimator.kernel):
-        Z = estimator.support_vectors_
-        return checked_values(estimator.kernel(X, Z), (X.shape[0], Z.shape[0]))
-    return cross_gram(make_kernel(estimator), X, estimator.support_vectors_)

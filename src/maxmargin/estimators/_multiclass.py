@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from maxmargin.estimators._task import Task
 from maxmargin.protocols import Array, Float, Index
 
 
-@dataclass(frozen=True)
-class BinaryTask:
-    """A binary problem: which samples take part, and which of them are positive."""
-
-    name: str
-    members: Index
-    y: Float
+class BinaryTask(Task):
+    """A binary problem: which samples take part, and which of them are positive, +1 or -1."""
 
 
 def binary_tasks(codes: Array, names: Array, strategy: str) -> list[BinaryTask]:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import sklearn.svm
+from sklearn.base import is_outlier_detector
 from sklearn.linear_model import Lasso, Ridge
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from maxmargin.certificate import certify as certify_point
 from maxmargin.estimators._check import class_weights
-from maxmargin.estimators._kernels import hinge_problem, members_of, training_operator
+from maxmargin.estimators._kernels import task_operator, training_operator
 from maxmargin.estimators._multiclass import BinaryTask, binary_tasks, by_pair
+from maxmargin.estimators._problems import (
+    both_sides,
+    certificate_at,
+    hinge_problem,
+    hull_distance,
+    nu_classification,
+    nu_regression,
+    one_class,
+    tube_problem,
+)
+from maxmargin.estimators._task import Task
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.nu_svc import NuSVC
+from maxmargin.estimators.nu_svr import NuSVR
+from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.svr import SVR
 from maxmargin.losses import Hinge, Squared, SquaredHinge
 from maxmargin.minimize import minimize
 from maxmargin.operators import Rows
@@ -26,7 +42,6 @@ from maxmargin.operators.rows import is_sparse
 from maxmargin.penalties import L1, L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
-from maxmargin.quadratic import BoxQP
 from maxmargin.solution import Certificate, Point
 from maxmargin.solvers import DualCoordinate
 
@@ -84,7 +99,7 @@ class _Data:
     weights: Float  # of the samples
 
 
-def certify(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
+def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Verdict:
     """Judge a fitted model: primal value, dual value and gap of the problem that it claims to have solved.
 
     Everything is recomputed from the model's coefficients and the data it was fitted on; neither the model's own
@@ -93,10 +108,10 @@ def certify(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
     Parameters
     ----------
     model : estimator
-        A fitted `maxmargin.SVC` or `maxmargin.LinearSVC`, or scikit-learn's ``SVC``, ``NuSVC``, ``LinearSVC``,
-        ``Lasso`` or ``Ridge``.
+        A fitted ``SVC``, ``NuSVC``, ``LinearSVC``, ``SVR``, ``NuSVR`` or ``OneClassSVM`` of maxmargin or of
+        scikit-learn, or scikit-learn's ``Lasso`` or ``Ridge``.
     X, y : array-like
-        The training data, in the same order as in the fit.
+        The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
         The weights of the fit, if there were any.
 
@@ -108,7 +123,8 @@ def certify(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
     Notes
     -----
     scikit-learn's ``LinearSVC`` keeps no dual variables. With the squared hinge they follow from the scores. With the
-    hinge they do not, so the dual bound is computed by `DualCoordinate`, which is generous to the model.
+    hinge they do not, so the dual bound is computed by `DualCoordinate`, which is generous to the model. Its ``NuSVR``
+    does not tell the width of its tube; the best one is taken.
 
     Examples
     --------
@@ -123,16 +139,21 @@ def certify(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
     """
     check_is_fitted(model)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    if is_outlier_detector(model):
+        y = np.ones(X.shape[0])
+    elif y is None:
+        raise ValueError(f"certify needs the targets y that {type(model).__name__} was fitted on.")
     y = np.asarray(y)
     check_consistent_length(X, y)
+    _check_fitted_size(model, X.shape[0])
     return _judge(model, _Data(X, y, _check_sample_weight(sample_weight, X, dtype=np.float64)))
 
 
 @singledispatch
 def _judge(model: Any, data: _Data) -> Verdict:
     raise TypeError(
-        f"certify does not know the problem that {type(model).__name__} solves; it judges SVC and LinearSVC of "
-        f"maxmargin, and SVC, NuSVC, LinearSVC, Lasso and Ridge of scikit-learn."
+        f"certify does not know the problem that {type(model).__name__} solves; it judges SVC, NuSVC, "
+        f"LinearSVC, SVR, NuSVR and OneClassSVM of maxmargin and of scikit-learn, and scikit-learn's Lasso and Ridge."
     )
 
 
@@ -140,39 +161,88 @@ def _judge(model: Any, data: _Data) -> Verdict:
 @_judge.register(sklearn.svm.SVC)
 def _judge_svc(model: Any, data: _Data) -> Verdict:
     codes = _codes(model, data)
+    if np.isinf(model.C):
+        return _judge_hard_margin(model, data, codes)
     s = model.C * np.asarray(model.class_weight_)[codes] * data.weights
-    intercept = _intercept_of(model, "free")
+    loss, intercept, as_rows = getattr(model, "loss", "hinge"), _intercept_of(model, "free"), model.kernel == "linear"
     certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
     for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
-        problem = hinge_problem(model, data.X, task, s, intercept, as_rows=model.kernel == "linear")
-        w = _float_row(model.coef_, len(certificates)) if model.kernel == "linear" else alpha
+        operator = task_operator(model, data.X, task, as_rows=as_rows)
+        problem = hinge_problem(operator, task.y, s[task.members], loss, intercept)
+        w = _float_row(model.coef_, len(certificates)) if as_rows else alpha
         certificates.append(certify_point(problem, Point(w, b, alpha)))
-    return _verdict("1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b))", tasks, certificates)
+    power = "" if loss == "hinge" else "^2"
+    return _verdict(f"1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)){power}", tasks, certificates)
 
 
+def _judge_hard_margin(model: Any, data: _Data, codes: Array) -> Verdict:
+    certificates = []
+    tasks = binary_tasks(codes, model.classes_, model.multi_class)
+    for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
+        gram = task_operator(model, data.X, task, as_rows=False)
+        qp = hull_distance(gram, task.y, data.weights[task.members])  # type: ignore[arg-type]
+        rho = 2.0 / float(np.abs(alpha).sum())  # the variables were divided by it
+        a = rho * alpha
+        certificates.append(certificate_at(qp, a, np.array([rho * b - rho, rho * b + rho]), a))
+    return _verdict("1/2 |f|^2 - 2 rho with y_i (f(x_i) + b) >= rho", tasks, certificates)
+
+
+@_judge.register(NuSVC)
 @_judge.register(sklearn.svm.NuSVC)
 def _judge_nu_svc(model: Any, data: _Data) -> Verdict:
-    tasks = binary_tasks(_codes(model, data), model.classes_, "ovo")
+    codes = _codes(model, data)
+    s = data.weights.copy()
+    if isinstance(model, NuSVC):  # scikit-learn's ignores class weights
+        s *= model.class_weight_[codes]
+    tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
+    nus = getattr(model, "nu_", np.full(len(tasks), model.nu))
     certificates = []
-    for task, alpha, _ in _pieces(model, tasks, data.X.shape[0]):
-        weights = data.weights[task.members]
-        share = weights / weights.sum()
-        positive = task.y > 0.0
-        half = 0.5 * model.nu
-        qp = BoxQP(
-            gram=training_operator(model, members_of(model, data.X, task)),
-            q=np.zeros(share.size),
-            low=np.where(positive, 0.0, -share),
-            high=np.where(positive, share, 0.0),
-            D=np.zeros(share.size),
-            sample=np.arange(share.size),
-            group=np.where(positive, 0, 1),
-            totals=np.array([half, -half]),
-        )
-        # LIBSVM divides the variables by rho at the end; their sum, nu, tells what it divided by.
-        certificates.append(certify_point(qp, Point(alpha, 0.0, alpha * (model.nu / np.abs(alpha).sum()))))
-    return _verdict("1/2 |f|^2 - nu rho + sum_i s_i max(0, rho - y_i (f(x_i) + b)) / sum_i s_i", tasks, certificates)
+    for nu, (task, alpha, b) in zip(nus, _pieces(model, tasks, data.X.shape[0]), strict=True):
+        gram = task_operator(model, data.X, task, as_rows=False)
+        qp = nu_classification(gram, task.y, s[task.members], nu)  # type: ignore[arg-type]
+        # The variables were divided by rho at the end; their sum tells by how much.
+        rho = float(np.abs(qp.totals).sum() / np.abs(alpha).sum())
+        a = rho * alpha
+        certificates.append(certificate_at(qp, a, np.array([rho * b - rho, rho * b + rho]), a))
+    return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))", tasks, certificates)
+
+
+@_judge.register(SVR)
+@_judge.register(sklearn.svm.SVR)
+def _judge_svr(model: Any, data: _Data) -> Verdict:
+    task, alpha, b = _only_piece(model, data)
+    loss, as_rows = getattr(model, "loss", "epsilon_insensitive"), model.kernel == "linear"
+    operator = task_operator(model, data.X, task, as_rows=as_rows)
+    s, intercept = model.C * data.weights, _intercept_of(model, "free")
+    problem = tube_problem(operator, task.y, s, loss, model.epsilon, intercept)
+    w = _float_row(model.coef_, 0) if as_rows else alpha
+    power = "" if loss == "epsilon_insensitive" else "^2"
+    formula = f"1/2 |f|^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon){power}"
+    return _verdict(formula, [task], [certify_point(problem, Point(w, b, alpha))])
+
+
+@_judge.register(NuSVR)
+@_judge.register(sklearn.svm.NuSVR)
+def _judge_nu_svr(model: Any, data: _Data) -> Verdict:
+    task, alpha, b = _only_piece(model, data)
+    gram, s = training_operator(model, data.X), model.C * data.weights
+    qp = nu_regression(gram, task.y, s, model.nu)
+    epsilon = getattr(model, "epsilon_", None)
+    if epsilon is None:  # scikit-learn's does not tell its tube: the best one
+        epsilon = _tube(np.abs(task.y - gram.apply(alpha) - b), s, model.nu)
+    certificate = certificate_at(qp, alpha, np.array([b + epsilon, b - epsilon]), both_sides(qp, alpha))
+    formula = "1/2 |f|^2 + nu epsilon sum_i C_i + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon)"
+    return _verdict(formula, [task], [certificate])
+
+
+@_judge.register(OneClassSVM)
+@_judge.register(sklearn.svm.OneClassSVM)
+def _judge_one_class(model: Any, data: _Data) -> Verdict:
+    task, alpha, b = _only_piece(model, data)
+    qp = one_class(training_operator(model, data.X), data.weights, model.nu)
+    certificate = certificate_at(qp, alpha, np.array([b]), alpha)
+    return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))", [task], [certificate])
 
 
 @_judge.register(LinearSVC)
@@ -239,13 +309,14 @@ def _targets(model: Any, data: _Data) -> Iterator[tuple[Float, Point]]:
         yield np.ascontiguousarray(y[:, k]), Point(coef[k], float(biases[k]))
 
 
+def _check_fitted_size(model: Any, n: int) -> None:
+    fitted_on = getattr(model, "shape_fit_", None)
+    if fitted_on is not None and fitted_on[0] != n:
+        raise ValueError(f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {n}.")
+
+
 def _codes(model: Any, data: _Data) -> Array:
     """For every sample the index of its class."""
-    fitted_on = getattr(model, "shape_fit_", None)
-    if fitted_on is not None and fitted_on[0] != data.X.shape[0]:
-        raise ValueError(
-            f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {data.X.shape[0]}."
-        )
     codes = np.searchsorted(model.classes_, data.y)
     codes = np.minimum(codes, model.classes_.size - 1)
     unknown = model.classes_[codes] != data.y
@@ -277,6 +348,23 @@ def _pieces(model: Any, tasks: list[BinaryTask], n: int) -> Iterator[tuple[Binar
         yield task, alpha[task.members], float(model.intercept_[k])
 
 
+def _only_piece(model: Any, data: _Data) -> tuple[Task, Float, float]:
+    """The one task of a model without classes, with its dual variables and intercept."""
+    n = data.X.shape[0]
+    dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
+    alpha = np.zeros(n)
+    alpha[model.support_] = dual_coef[0]
+    task = Task("one class" if is_outlier_detector(model) else "regression", np.arange(n), data.y.astype(np.float64))
+    return task, alpha, float(model.intercept_[0])
+
+
+def _tube(errors: Float, s: Float, nu: float) -> float:
+    """The ``epsilon`` that minimises ``nu S epsilon + sum_i s_i max(0, errors_i - epsilon)``: a weighted quantile."""
+    order = np.argsort(-errors)
+    outside = np.cumsum(s[order])  # weight of the errors down to each
+    return float(errors[order[min(np.searchsorted(outside, nu * s.sum()), errors.size - 1)]])
+
+
 def _float_row(matrix: Any, k: int) -> Float:
     """Row ``k`` of a dense or sparse matrix."""
     dense = matrix.toarray() if is_sparse(matrix) else matrix
@@ -301,7 +389,7 @@ def _dual_bound(problem: Problem, point: Point) -> Float:
     return solution.point.alpha
 
 
-def _verdict(problem: str, tasks: list[BinaryTask], certificates: list[Certificate]) -> Verdict:
+def _verdict(problem: str, tasks: Sequence[Task], certificates: list[Certificate]) -> Verdict:
     return Verdict(problem, tuple(task.name for task in tasks), tuple(certificates))
 
 

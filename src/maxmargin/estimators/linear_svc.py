@@ -21,6 +21,7 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Solution
 from maxmargin.solvers import DualCoordinate, Newton, automatic, make_solver
+from maxmargin.threads import Workers
 
 
 class LinearSVC(Classifier):
@@ -187,7 +188,7 @@ class LinearSVC(Classifier):
             scale = float(self.intercept_scaling)
             return Problem(operator, task.y, loss, L2(1.0), s[task.members], intercept, scale)
 
-        solutions = solve_tasks(self, tasks, pose, solver, listeners)
+        solutions = solve_tasks(self, tasks, pose, solver, listeners, Workers(1))
         self._keep(X.shape[0], tasks, solutions)
         listeners.end(dict(vars(self)))
         return X

@@ -86,7 +86,7 @@ def save_model(model: Any, path: PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of maxmargin, such as `SVC` or `LinearSVC`.
+        A fitted estimator of maxmargin, such as `SVC` or `SVR`.
     path : path-like
         Where to; any suffix, ".mm" is the custom.
 
@@ -230,35 +230,52 @@ _NUMBER = _Rule("a number, not NaN", lambda value, sizes: _is_number(value))
 _COUNT = _Rule("a whole number from 0 on", lambda value, sizes: _is_whole(value) and value >= 0)
 
 # The attributes that sizes are taken from come first.
-_CLASSIFIER: dict[str, _Rule] = {
+_SIZED: dict[str, _Rule] = {
     "n_features_in_": _Rule("a whole number from 1 on", lambda value, sizes: _is_whole(value) and value >= 1),
-    "classes_": _Rule("a sorted list of at least 2 different labels", _is_class_list),
     "support_": _Rule("a list of row numbers", lambda value, sizes: _is_array(value, "i") and value.ndim == 1),
+}
+_CERTIFIED: dict[str, _Rule] = {
     "dual_coef_": _array("f", "rows", "support"),
     "intercept_": _array("f", "problems"),
-    "solutions_": _Rule("a list of one Solution with dual variables per binary problem", _are_solutions),
+    "solutions_": _Rule("a list of one Solution with dual variables per problem", _are_solutions),
     "solution_": _Rule("a Solution", lambda value, sizes: isinstance(value, Solution)),
     "duality_gap_": _NUMBER,
     "objective_": _NUMBER,
     "dual_objective_": _NUMBER,
 }
+_CLASSES_RULE = {"classes_": _Rule("a sorted list of at least 2 different labels", _is_class_list)}
+_KERNEL_MACHINE: dict[str, _Rule] = {
+    "support_vectors_": _Rule("a finite matrix of shape (support, features), dense or CSR", _is_matrix),
+    "shape_fit_": _Rule("the two sizes of the training data", _is_shape),
+    "fit_status_": _COUNT,
+    "_gamma": _NUMBER,
+}
+_WITHOUT_CLASSES = _SIZED | _CERTIFIED | _KERNEL_MACHINE | {"n_iter_": _COUNT}
+_KERNEL_CLASSIFIER: dict[str, _Rule] = {
+    **_SIZED,
+    **_CLASSES_RULE,
+    **_CERTIFIED,
+    **_KERNEL_MACHINE,
+    "class_weight_": _array("f", "classes"),
+    "n_iter_": _array("i", "problems"),
+    "_support_codes": _array("i", "support"),
+    "_n_support": _array("i", "classes"),
+}
+_PER_PROBLEM = _array("f", "problems")
 _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
-    "SVC": _CLASSIFIER
-    | {
-        "class_weight_": _array("f", "classes"),
-        "support_vectors_": _Rule("a finite matrix of shape (support, features), dense or CSR", _is_matrix),
-        "shape_fit_": _Rule("the two sizes of the training data", _is_shape),
-        "n_iter_": _array("i", "problems"),
-        "fit_status_": _COUNT,
-        "_gamma": _NUMBER,
-        "_support_codes": _array("i", "support"),
-        "_n_support": _array("i", "classes"),
-    },
-    "LinearSVC": _CLASSIFIER | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
+    "SVC": _KERNEL_CLASSIFIER,
+    "NuSVC": _KERNEL_CLASSIFIER | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
+    "SVR": _WITHOUT_CLASSES,
+    "NuSVR": _WITHOUT_CLASSES | {"epsilon_": _NUMBER},
+    "OneClassSVM": _WITHOUT_CLASSES,
+    "LinearSVC": _SIZED
+    | _CLASSES_RULE
+    | _CERTIFIED
+    | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
 }
 _OPTIONAL: dict[str, _Rule] = {
     "feature_names_in_": _array("O", "features"),
-    "_coef": _array("f", "problems", "features"),  # of SVC with a linear kernel
+    "_coef": _array("f", "problems", "features"),  # of kernel machines with a linear kernel
 }
 
 _FIELDS: dict[str, dict[str, _Rule]] = {
@@ -339,8 +356,8 @@ def _check_fields(kind: str, fields: dict[str, Any]) -> None:
 
 def _sizes(model: Any) -> Sizes:
     """The sizes that the shapes of attributes are made of."""
-    classes = int(model.classes_.size)
-    pairwise = model.multi_class == "ovo" and classes > 2
+    classes = int(model.classes_.size) if hasattr(model, "classes_") else 0
+    pairwise = classes > 2 and model.multi_class == "ovo"
     problems = classes * (classes - 1) // 2 if pairwise else classes if classes > 2 else 1
     sizes = {"features": int(model.n_features_in_), "classes": classes, "support": int(model.support_.size)}
     stored = getattr(model, "kernel", None) != "precomputed"

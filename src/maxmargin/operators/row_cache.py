@@ -1,70 +1,193 @@
-"""A bounded store of kernel rows: one arena, the least recently used rows make room."""
+"""A bounded store of kernel rows: one arena, the least recently used rows make room.
+
+The rows may be restricted to the columns that are still of interest; then more of them fit.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from maxmargin._jit import compiled
 from maxmargin.operators.gram import Gram
-from maxmargin.protocols import Float, Index
+from maxmargin.protocols import Array, Float, Index
 
 BATCH = 8  # rows fetched together. More make each cheaper, but fewer of them are used (a9a: 8 was best of 2 to 32)
+ADDED_COLUMNS = 2048  # at a time, in sums of rows
+WIDENED_ROWS = 512  # at a time
 
 
 class RowCache:
-    """Rows of ``K / lam + shift`` in one block of memory of at most ``megabytes``."""
+    """Rows of ``scale K + shift``, in the columns ``columns``, in one block of at most ``megabytes``.
 
-    def __init__(self, gram: Gram, megabytes: float, lam: float = 1.0, shift: float = 0.0) -> None:
+    ``fetch`` must never be asked for more than ``least_rows`` rows at a time.
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        megabytes: float,
+        scale: float = 1.0,
+        shift: float = 0.0,
+        dtype: Any = np.float64,
+        least_rows: int = 4 * BATCH,
+    ) -> None:
         n = gram.n_samples
-        self.gram, self.lam, self.shift = gram, lam, shift
-        slots = int(megabytes * 2**20 / (8 * max(1, n)))
-        self.rows: Float = np.empty((min(n, max(4 * BATCH, slots)), n))
+        self.gram, self.scale, self.shift, self.least_rows = gram, scale, shift, min(n, least_rows)
+        values = int(megabytes * 2**20 / np.dtype(dtype).itemsize)
+        self.arena = np.empty(min(n * n, max(values, self.least_rows * n)), dtype=dtype)
         self.slot: Index = np.full(n, -1)  # of each sample, or -1
-        self.sample: Index = np.full(self.rows.shape[0], -1)  # in each slot, or -1
-        self.used: Index = np.full(self.rows.shape[0], -1)  # when each slot was last wanted
         self.clock: Index = np.zeros(1, dtype=np.int64)
         self.evaluations = 0
+        self.hits = 0
+        self.misses = 0
+        self._see(np.arange(n))
+        self.rows = self._rows()
+        self.sample: Index = np.full(self.rows.shape[0], -1)  # in each slot, or -1
+        self.used: Index = np.arange(-self.rows.shape[0], 0)  # when each slot was last wanted; the free ones in order
 
     @property
     def nbytes(self) -> int:
         """Size of the arena."""
-        return self.rows.nbytes
+        return self.arena.nbytes
 
-    def fetch(self, samples: Index) -> None:
-        """Make the rows of a few different samples available; ``samples`` fit into a quarter of the arena."""
+    def fetch(self, samples: Index) -> Index:
+        """Slots of the rows of a few different samples; rows that are missing are evaluated together."""
+        self.clock[0] += 1
         present = self.slot[samples] >= 0
         self.used[self.slot[samples[present]]] = self.clock[0]  # not to be evicted for the others
         missing = samples[~present]
-        if not missing.size:
-            return
-        # Stable order among equals, so that the same fit evicts the same rows.
-        slots = np.argsort(self.used, kind="stable")[: missing.size]
-        self.slot[self.sample[slots][self.sample[slots] >= 0]] = -1
-        self.rows[slots] = self.evaluate(missing)
-        self.sample[slots], self.slot[missing] = missing, slots
-        self.used[slots] = self.clock[0]
+        self.hits, self.misses = self.hits + samples.size - missing.size, self.misses + missing.size
+        if missing.size:
+            slots = self._oldest(missing.size)
+            self.slot[self.sample[slots][self.sample[slots] >= 0]] = -1
+            self._evaluate(missing, slots)
+            self.sample[slots], self.slot[missing] = missing, slots
+            self.used[slots] = self.clock[0]
+        return self.slot[samples]
 
-    def evaluate(self, samples: Index) -> Float:
-        """Rows from the kernel, past the cache."""
-        self.evaluations += samples.size * self.gram.n_samples
-        block = self.gram.block(samples)
-        if self.lam != 1.0:
-            block /= self.lam
-        if self.shift != 0.0:
-            block += self.shift
-        return block
+    def narrow(self, keep: Array) -> None:
+        """Restrict the rows to some of the present columns, given as a mask; the freed memory holds more rows."""
+        kept = np.flatnonzero(keep)
+        stored = int(np.flatnonzero(self.sample >= 0).max(initial=-1)) + 1  # the memory behind may be untouched
+        _compact(self.arena, stored, self.columns.size, kept)
+        self._see(self.columns[kept])
+        self._resize()
+
+    def widen(self, samples: Index) -> None:
+        """Add columns, evaluated for the stored rows; the least recently used rows may have to go."""
+        old = self.columns.size
+        self._see(np.concatenate([self.columns, samples]))
+        room = min(self.arena.size // self.columns.size, self.gram.n_samples)
+        stored = np.flatnonzero(self.sample >= 0)
+        stored = np.sort(stored[np.argsort(self.used[stored], kind="stable")[-room:]])
+        _compact_rows(self.arena, stored, old)
+        _spread(self.arena, stored.size, old, self.columns.size)
+        self.slot[:] = -1
+        self.sample, self.used = self.sample[stored], self.used[stored]
+        self.slot[self.sample] = np.arange(stored.size)
+        self._resize()
+        added = self.gram.columns(samples, self.arena.dtype)
+        for start in range(0, stored.size, WIDENED_ROWS):
+            part = self.sample[start : min(start + WIDENED_ROWS, stored.size)]
+            block = np.empty((part.size, samples.size), dtype=self.arena.dtype)
+            self.gram.write_rows(part, added, self.scale, self.shift, block, np.arange(part.size))
+            self.rows[start : start + part.size, old:] = block
+        self.evaluations += stored.size * samples.size
 
     def combine(self, weights: Float) -> Float:
-        """``sum_i weights_i * row i``, from stored rows where there are any."""
-        out = np.zeros(self.gram.n_samples)
+        """``sum_i weights_i * row i`` in the present columns, from stored rows where there are any."""
         wanted = np.flatnonzero(weights)
-        stored = self.slot[wanted] >= 0
-        for samples in _stretches(wanted[stored]):
-            out += weights[samples] @ self.rows[self.slot[samples]]
-        for samples in _stretches(wanted[~stored]):
-            out += weights[samples] @ self.evaluate(samples)
+        stored = wanted[self.slot[wanted] >= 0]
+        out = np.zeros(self.columns.size)
+        self.add_rows(self.slot[stored], weights[stored], out)
+        missing = weights.copy()
+        missing[stored] = 0.0
+        count = wanted.size - stored.size
+        if count:
+            self.evaluations += count * self.columns.size
+            out += self.scale * self.gram.sums(missing, self._prepared) + self.shift * missing.sum()
         return out
 
+    def add_rows(self, slots: Index, weights: Float, out: Float) -> None:
+        """``out += sum_k weights_k * rows[slots_k]``."""
 
-def _stretches(samples: Index, size: int = 64) -> list[Index]:
-    """A few samples at a time, so that the blocks of their rows stay small."""
-    return [samples[start : start + size] for start in range(0, samples.size, size)]
+        def work(parts: Any) -> None:
+            for start in parts:
+                _add_rows(self.rows, slots, weights, out, start, min(start + ADDED_COLUMNS, out.size))
+
+        if slots.size:
+            self.gram.workers.run(work, range(0, out.size, ADDED_COLUMNS))
+
+    def _see(self, columns: Index) -> None:
+        """Sets: ``columns``, what the kernel matrix needs to evaluate them, and the ``column`` of each sample."""
+        self.columns = columns
+        everything = np.array_equal(columns, np.arange(self.gram.n_samples))
+        self._prepared = self.gram.columns(None if everything else columns, self.arena.dtype)
+        self.column: Index = np.full(self.gram.n_samples, -1)
+        self.column[columns] = np.arange(columns.size)
+
+    def _rows(self) -> Array:
+        width = max(1, self.columns.size)
+        slots = min(self.arena.size // width, self.gram.n_samples)
+        return self.arena[: slots * width].reshape(slots, width)
+
+    def _resize(self) -> None:
+        """After the width has changed. Sets: ``rows, sample, used``."""
+        self.rows = self._rows()
+        free = self.rows.shape[0] - self.sample.size
+        self.sample = np.concatenate([self.sample, np.full(free, -1)])
+        self.used = np.concatenate([self.used, np.arange(-free, 0)])
+
+    def _oldest(self, count: int) -> Index:
+        """The slots to use next: the free ones from the front, then those that were not wanted for the longest time."""
+        return np.sort(np.argpartition(self.used, count - 1)[:count])
+
+    def _evaluate(self, samples: Index, slots: Index) -> None:
+        self.evaluations += samples.size * self.columns.size
+        self.gram.write_rows(samples, self._prepared, self.scale, self.shift, self.rows, slots)
+
+
+@compiled
+def _add_rows(rows: Array, slots: Index, weights: Float, out: Float, start: int, stop: int) -> None:
+    """``out[start:stop] += sum_k weights_k * rows[slots_k, start:stop]``, four rows at a time."""
+    target = out[start:stop]
+    k = 0
+    while k + 4 <= slots.shape[0]:
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        r0, r1 = rows[slots[k], start:stop], rows[slots[k + 1], start:stop]
+        r2, r3 = rows[slots[k + 2], start:stop], rows[slots[k + 3], start:stop]
+        for j in range(stop - start):
+            target[j] += (w0 * r0[j] + w1 * r1[j]) + (w2 * r2[j] + w3 * r3[j])
+        k += 4
+    while k < slots.shape[0]:
+        w0, r0 = weights[k], rows[slots[k], start:stop]
+        for j in range(stop - start):
+            target[j] += w0 * r0[j]
+        k += 1
+
+
+@compiled
+def _compact(arena: Array, rows: int, width: int, kept: Index) -> None:
+    """Keep some columns of every row. Rows and columns only move towards the front, so nothing is overwritten early."""
+    for i in range(rows):
+        source, target = i * width, i * kept.shape[0]
+        for k in range(kept.shape[0]):
+            arena[target + k] = arena[source + kept[k]]
+
+
+@compiled
+def _compact_rows(arena: Array, kept: Index, width: int) -> None:
+    """Move some rows, in ascending order, to the front."""
+    for i in range(kept.shape[0]):
+        for k in range(width):
+            arena[i * width + k] = arena[kept[i] * width + k]
+
+
+@compiled
+def _spread(arena: Array, rows: int, old: int, new: int) -> None:
+    """Make every row wider, from the last to the first, so that nothing is overwritten early."""
+    for i in range(rows - 1, -1, -1):
+        for k in range(old - 1, -1, -1):
+            arena[i * new + k] = arena[i * old + k]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.protocols import Solver
+from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.smo import SMO
+from maxmargin.solvers.smo_simplified import SimplifiedSMO
 
 SOLVERS: dict[str, type[Any]] = {
+    Decomposition.name: Decomposition,
     DualCoordinate.name: DualCoordinate,
     Newton.name: Newton,
     SMO.name: SMO,
+    SimplifiedSMO.name: SimplifiedSMO,
 }
 
 # Which solvers see the samples as rows of features; the others see them through a kernel matrix.
@@ -29,13 +33,13 @@ def automatic(*, kernelised: bool, n_features: int) -> str:
     ==================================================  ===================
     samples                                             solver
     ==================================================  ===================
-    seen through a kernel other than the linear one     ``smo``
+    seen through a kernel other than the linear one     ``decomposition``
     rows of at most 256 features                        ``newton``
     rows of more features                               ``dual_coordinate``
     ==================================================  ===================
     """
     if kernelised:
-        return SMO.name
+        return Decomposition.name
     return Newton.name if n_features <= FEW_FEATURES else DualCoordinate.name
 
 
@@ -48,4 +52,4 @@ def make_solver(name: str, **options: Any) -> Solver:
     return solver
 
 
-__all__ = ["LINEAR", "SMO", "SOLVERS", "DualCoordinate", "Newton", "automatic", "make_solver"]
+__all__ = ["LINEAR", "SMO", "SOLVERS", "Decomposition", "DualCoordinate", "Newton", "automatic", "make_solver"]

@@ -36,14 +36,14 @@ class SMO:
     out (shrinking); once the rest is optimal to the inner tolerance, their gradient is brought up to date, all are
     checked, and the tolerance is tightened.
 
-    Cost: one step is ``O(active)`` plus at most two kernel rows, ``O(n d)`` each, from a cache of ``cache_size`` MB.
+    Cost: one step is ``O(active)`` plus at most two kernel rows, ``O(n d)`` each, from a cache of ``max_memory`` MB.
 
     Reference: Fan, Chen, Lin, "Working set selection using second order information for training SVMs", JMLR 2005,
     WSS 3; Chang, Lin, "LIBSVM", 2013, sections 4 and 5.
     """
 
     shrinking: bool = True
-    cache_size: float = 200.0
+    max_memory: float = 200.0
 
     name: ClassVar[str] = "smo"
 
@@ -58,7 +58,7 @@ class SMO:
         if warm is not None and warm.alpha is not None:
             a = warm.alpha.copy() if warm.alpha.size == a.size else warm.alpha[qp.sample]
         a = qp.feasible(a)
-        cache = RowCache(qp.gram, self.cache_size, qp.lam, qp.shift)
+        cache = RowCache(qp.gram, self.max_memory, 1.0 / qp.lam, qp.shift)
         f = cache.combine(qp.expansion(a))
         diagonal = qp.gram.diagonal() / qp.lam + qp.shift
         state = SMOState(

@@ -1,0 +1,162 @@
+"""What the kernel machines that separate classes share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators import _check, _multiclass
+from maxmargin.estimators._callbacks import with_callbacks
+from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
+from maxmargin.estimators._fit import all_or_nothing, iteration_counts
+from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, KernelMachine, Plan
+from maxmargin.estimators._kernels import kernel_scores, single_error
+from maxmargin.protocols import Array, Float
+from maxmargin.solution import Solution
+
+KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    **KERNEL_CONSTRAINTS,
+    "probability": ["boolean"],
+    "class_weight": CLASS_WEIGHT_CONSTRAINT,
+    "decision_function_shape": [StrOptions({"ovo", "ovr"})],
+    "break_ties": ["boolean"],
+    "random_state": ["random_state"],
+    "multi_class": [StrOptions({"ovo", "ovr"})],
+}
+
+
+class KernelClassifier(Classifier, KernelMachine):
+    """A kernel machine for two classes, and for more of them by pairs or one against the rest."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+        """Fit the model and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` the kernel matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        with all_or_nothing(self):
+            X = self._fit(X, y, sample_weight)
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            Positive for the second class of two. For more classes one score per class, unless
+            ``decision_function_shape="ovo"``.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(_check.check_prediction_data(self, X))
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        if self.multi_class == "ovo" and self.decision_function_shape == "ovr":
+            return _multiclass.votes(scores, self.classes_.size)
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores_for_labels(_check.check_prediction_data(self, X))
+        if self.classes_.size == 2:
+            return np.asarray(self.classes_[(scores[:, 0] > 0.0).astype(int)])
+        if self.multi_class == "ovr":
+            return np.asarray(self.classes_[scores.argmax(axis=1)])
+        if self.break_ties:
+            return np.asarray(self.classes_[_multiclass.votes(scores, self.classes_.size).argmax(axis=1)])
+        return np.asarray(self.classes_[_multiclass.most_votes(scores, self.classes_.size)])
+
+    def _scores_for_labels(self, X: Any) -> Float:
+        """Scores in float32 where that cannot change a label, in float64 where it might."""
+        slack = single_error(self, X)
+        if slack is None:
+            return self._scores(X)
+        scores = kernel_scores(self, X, self._expansions(), np.float32) + self.intercept_
+        if self.classes_.size == 2 or self._has_pairs:
+            distance = np.abs(scores).min(axis=1) if not self.break_ties else np.zeros(len(scores))
+        else:
+            two = np.partition(scores, -2, axis=1)[:, -2:]
+            distance = 0.5 * (two[:, 1] - two[:, 0])
+        doubtful = np.flatnonzero(distance <= slack)
+        if doubtful.size:
+            scores[doubtful] = self._scores(X[doubtful])
+        return scores
+
+    @property
+    def n_support_(self) -> Array:
+        """Number of support vectors of each class."""
+        check_is_fitted(self)
+        return self._n_support
+
+    def _refuse_contradictions(self) -> None:
+        if self.probability:
+            name = type(self).__name__
+            raise ValueError(
+                f"probability=True is not available; fit CalibratedClassifierCV({name}(...), ensemble=False) instead, "
+                f"which is also what scikit-learn recommends since 1.9."
+            )
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
+
+    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task per binary problem. Sets: ``classes_, class_weight_``."""
+        self.classes_, codes = _check.check_classes(self, y)
+        weights, self.class_weight_, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
+        return Plan(_multiclass.binary_tasks(codes, self.classes_, self.multi_class), s, weights, codes)
+
+    def _keep_functions(self, X: Any, plan: Plan, functions: list[tuple[Float, float]]) -> None:
+        """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, and ``n_support_``."""
+        super()._keep_functions(X, plan, functions)
+        self._support_codes = plan.codes[self.support_]
+        self._n_support = np.bincount(self._support_codes, minlength=self.classes_.size).astype(np.int32)
+        if self._has_pairs:
+            self.dual_coef_ = _multiclass.by_other_class(self.dual_coef_, self._support_codes, self.classes_.size)
+
+    def _keep_certificates(self, solutions: list[Solution]) -> None:
+        super()._keep_certificates(solutions)
+        self.n_iter_ = iteration_counts(solutions)
+
+    def _expansions(self) -> Float:
+        if self._has_pairs:
+            return _multiclass.by_pair(self.dual_coef_, self._support_codes, self.classes_.size)
+        return self.dual_coef_
+
+    @property
+    def _has_pairs(self) -> bool:
+        return self.multi_class == "ovo" and self.classes_.size > 2

@@ -1,0 +1,198 @@
+"""What each kernel machine minimises, and how its dual variables are read.
+
+The nu machines are quadratic programs over the signed variables ``a`` with fixed sums. Their multipliers hold what the
+user asks for:
+
+==============  =====================================  ===========================
+machine         sums                                   multipliers
+==============  =====================================  ===========================
+nu-SVC          ``+-nu S / 2`` over each class         ``b - rho`` and ``b + rho``
+hard margin     ``+-1`` over each class                ``b - rho`` and ``b + rho``
+nu-SVR          ``+-C nu S / 2`` over each side        ``b + epsilon, b - epsilon``
+one-class SVM   ``nu S``                               ``-rho``
+==============  =====================================  ===========================
+
+``S`` is the sum of the sample weights ``s``, which are the bounds of the variables too: weight 2 is two copies.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from maxmargin.losses import EpsilonInsensitive, Hinge, SquaredEpsilonInsensitive, SquaredHinge
+from maxmargin.operators import Gram
+from maxmargin.penalties import L2
+from maxmargin.problem import Problem
+from maxmargin.protocols import Float, Intercept, Operator
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Certificate, Point
+
+VANISHING = 1e-12
+GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
+
+
+def hinge_problem(operator: Operator, y: Float, s: Float, loss: str, intercept: Intercept) -> Problem:
+    """``1/2 |f|^2 + sum_i s_i max(0, 1 - y_i (f(x_i) + b))``, or the same with squares."""
+    return Problem(operator, y, Hinge() if loss == "hinge" else SquaredHinge(), L2(1.0), s, intercept)
+
+
+def tube_problem(operator: Operator, y: Float, s: Float, loss: str, epsilon: float, intercept: Intercept) -> Problem:
+    """``1/2 |f|^2 + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, or the same with squares."""
+    kind: Any = EpsilonInsensitive if loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
+    return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept)
+
+
+def nu_classification(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
+    """``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))``, as its dual."""
+    positive = y > 0.0
+    total = min(0.5 * nu * float(s.sum()), float(s[positive].sum()), float(s[~positive].sum()))
+    return _without_linear_term(
+        gram,
+        low=np.where(positive, 0.0, -s),
+        high=np.where(positive, s, 0.0),
+        group=np.where(positive, 0, 1),
+        totals=np.array([total, -total]),
+    )
+
+
+def hull_distance(gram: Gram, y: Float, s: Float) -> BoxQP:
+    """``1/2 |f|^2 - 2 rho`` with ``y_i (f(x_i) + b) >= rho`` for all i: the hard margin, as the distance of two hulls.
+
+    The variables are two convex combinations, one of each class, as close to each other as possible. If they meet,
+    they prove that no function separates the classes. Samples of weight zero take no part.
+    """
+    positive, used = y > 0.0, s > 0.0
+    return _without_linear_term(
+        gram,
+        low=np.where(used & ~positive, -1.0, 0.0),
+        high=np.where(used & positive, 1.0, 0.0),
+        group=np.where(positive, 0, 1),
+        totals=np.array([1.0, -1.0]),
+    )
+
+
+def widest_street(qp: Problem | BoxQP, point: Point) -> tuple[float, float]:
+    """Half the width ``rho`` of the street between two hulls, in the direction of a point, and the middle ``-b``."""
+    assert isinstance(qp, BoxQP)
+    assert point.alpha is not None
+    f = qp.scores(qp.feasible(point.alpha))
+    first, last = float(f[qp.high > 0.0].min()), float(f[qp.low < 0.0].max())
+    return 0.5 * (first - last), -0.5 * (first + last)
+
+
+def nu_regression(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
+    """``1/2 |f|^2 + nu S epsilon + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, as its dual."""
+    n, total = y.size, 0.5 * nu * float(s.sum())
+    return BoxQP(
+        gram=gram,
+        q=np.tile(y, 2),
+        low=np.concatenate([np.zeros(n), -s]),
+        high=np.concatenate([s, np.zeros(n)]),
+        D=np.zeros(2 * n),
+        sample=np.tile(np.arange(n), 2),
+        group=np.repeat([0, 1], n),
+        totals=np.array([total, -total]),
+    )
+
+
+def one_class(gram: Gram, s: Float, nu: float) -> BoxQP:
+    """``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))``, as its dual."""
+    group = np.zeros(s.size, dtype=np.int64)
+    return _without_linear_term(gram, np.zeros(s.size), s, group, np.array([nu * float(s.sum())]))
+
+
+def _without_linear_term(gram: Gram, low: Float, high: Float, group: Any, totals: Float) -> BoxQP:
+    zeros = np.zeros(low.size)
+    return BoxQP(gram, zeros, low, high, D=zeros, sample=np.arange(low.size), group=group, totals=totals)
+
+
+def largest_nu(y: Float, s: Float) -> float:
+    """The largest feasible nu of a binary problem: the lighter class must be able to carry half of ``nu S``."""
+    positive, negative = float(s[y > 0.0].sum()), float(s[y < 0.0].sum())
+    return 2.0 * min(positive, negative) / (positive + negative)
+
+
+def nu_of_cap(cap: float, total: float) -> float:
+    """``2 / (cap S)``: the nu whose convex combinations give no sample more than ``cap`` of its class; its own inverse.
+
+    ``cap`` is the nu of the reduced hulls, where the variables of a class sum to 1 (Saddle-SVC, equation 6).
+    """
+    return 2.0 / (cap * total)
+
+
+def first_point(problem: Problem | BoxQP) -> Point | None:
+    """A feasible point with few non-zero variables, for a program whose sums forbid zero.
+
+    Each group is filled up variable by variable, in an order that is spread evenly over the samples.
+    """
+    if not isinstance(problem, BoxQP) or not problem.totals.any():
+        return None
+    a = np.zeros(problem.q.size)
+    for g, total in enumerate(problem.totals):
+        members = np.flatnonzero(problem.group == g)
+        members = members[np.argsort(np.arange(members.size) * GOLDEN_RATIO % 1.0)]
+        reach = (problem.high if total > 0.0 else problem.low)[members]
+        before = np.cumsum(reach) - reach
+        a[members] = np.clip(total - before, np.minimum(reach, 0.0), np.maximum(reach, 0.0))
+    return Point(problem.expansion(a), 0.0, a)
+
+
+def rounding_level(problem: Problem | BoxQP) -> float:
+    """Below this, values of a nu program are zero as far as float64 can tell, and their relative gap means nothing.
+
+    That happens: without a linear term the value is minus half the squared distance of two reduced convex hulls (or of
+    one and the origin), and these may touch. Solvers would go on forever.
+    """
+    if not isinstance(problem, BoxQP):
+        return 0.0
+    total = float(np.abs(problem.totals).sum())
+    largest = float(np.abs(problem.gram.diagonal()).max(initial=0.0))
+    return VANISHING * total * (0.5 * total * largest + float(np.abs(problem.q).max(initial=0.0)))
+
+
+def multipliers(qp: Problem | BoxQP, point: Point) -> Float:
+    """The best multiplier of each group at a point.
+
+    If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken.
+    """
+    assert isinstance(qp, BoxQP)
+    assert point.alpha is not None
+    a = qp.feasible(point.alpha)
+    f = qp.scores(a)
+    _, _, b = qp.values(a, f)
+    for g, total in enumerate(qp.totals):
+        members = (qp.group == g) & (qp.low < qp.high)
+        r = (qp.q - f)[members]
+        if total >= qp.high[members].sum() * (1.0 - 1e-12):
+            b[g] = r.min()
+        elif total <= qp.low[members].sum() * (1.0 - 1e-12):
+            b[g] = r.max()
+    return b
+
+
+def certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
+    """Primal value at the expansion ``w`` with the multipliers ``b``, and dual value at ``a``; needs ``D = 0``."""
+    a = qp.feasible(a)
+    dual_f = qp.scores(a)
+    f = qp.gram.apply(w) if not np.array_equal(w, qp.expansion(a)) else dual_f[: w.size]
+    r = qp.q - f[qp.sample] - b[qp.group]
+    primal = 0.5 * float(w @ f) + float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
+    dual = float(qp.q @ a) - 0.5 * float(a @ dual_f) if qp.gram.positive else -math.inf
+    return Certificate(primal, dual)
+
+
+def both_sides(qp: BoxQP, alpha: Float) -> Float:
+    """The variables of both sides of the tube that belong to the expansion ``alpha`` of a nu-regression.
+
+    Where the sums ask for more than ``|alpha|``, both variables of a sample move apart, which changes nothing else.
+    """
+    a = np.concatenate([np.maximum(alpha, 0.0), np.minimum(alpha, 0.0)])
+    room = np.maximum(qp.high[: alpha.size] - np.abs(alpha), 0.0)
+    missing = float(qp.totals[0]) - float(a[: alpha.size].sum())
+    if missing > 0.0 and room.any():
+        extra = room * (missing / float(room.sum()))
+        a += np.concatenate([extra, -extra])
+    return a

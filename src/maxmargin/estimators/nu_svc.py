@@ -1,0 +1,204 @@
+"""The support vector classifier whose parameter is a fraction of the samples."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.estimators import _check
+from maxmargin.estimators._estimator import POSITIVE
+from maxmargin.estimators._kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
+from maxmargin.estimators._kernel_machine import NU_CONSTRAINT, Plan, Pose
+from maxmargin.estimators._problems import multipliers, nu_classification, nu_of_cap
+from maxmargin.estimators._task import Task
+from maxmargin.protocols import Float
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Solution
+
+DEFAULT_NU = 0.5
+SMALLEST_MARGIN = 1e-200
+
+
+class NuSVC(KernelClassifier):
+    """Support vector classifier with kernels, controlled by a fraction of the samples.
+
+    Minimises, for every pair of classes (or every class against the rest),
+
+    ``1/2 |f|^2 - nu S rho + sum_i c_i max(0, rho - y_i (f(x_i) + b))``
+
+    over functions ``f`` of the kernel's space, the intercept ``b`` and the margin ``rho``, where ``c_i`` is the class
+    weight times the sample weight and ``S`` their sum. By weight, at most the fraction `nu` of the samples lies inside
+    the margin, and at least that fraction are support vectors. At the end ``f`` and ``b`` are divided by ``rho``, as in
+    LIBSVM: the margins are at -1 and 1, and the problem of `SVC` with ``C = 1 / rho`` has the same solution.
+    `objective_` and `dual_objective_` are values of the formula above, before the division; the dual one is
+    ``-|f|^2 / 2``.
+
+    Unlike in scikit-learn, class weights have an effect: weight 2 is two copies of each sample of the class.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1]: upper bound on the fraction of margin errors, lower bound on that of support vectors. At most
+        `nu_max_`, twice the share of the lighter class in the weights; a larger one is refused before any kernel value
+        is computed. ``class_weight="balanced"`` makes every nu feasible for two classes and for pairs.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
+        A callable receives two arrays of samples and returns their kernel values.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        "scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is
+        ``1 / n_features``.
+    coef0 : float, default=0.0
+        Of the polynomial and the sigmoid kernel.
+    shrinking : bool, default=True
+        Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
+    probability : bool, default=False
+        Not available; use ``CalibratedClassifierCV(NuSVC(), ensemble=False)``.
+    tol : float, default=1e-3
+        Relative duality gap at which to stop.
+    cache_size : float, default=200
+        Megabytes for kernel rows.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    verbose : bool or int, default=False
+        Whether to show a progress line on standard error.
+    max_iter : int, default=-1
+        Limit on the solver's iterations; -1 for none.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        For more than two classes: scores per class, or per pair.
+    break_ties : bool, default=False
+        Whether equal votes are decided by the scores (needs ``decision_function_shape="ovr"``).
+    random_state : int, RandomState or None, default=None
+        Seed of solvers that draw random numbers; None is a fixed seed.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Which binary problems are solved for more than two classes.
+    cap : float, default=None
+        Instead of `nu`: the largest coefficient that one sample of weight 1 may have in the convex combination of its
+        class, ``cap = 2 / (nu S)``. It is the "nu" of the reduced convex hulls, whose distance this problem is; from 1
+        on, the margin is hard.
+    solver : str, default="auto"
+        Name of a solver; "auto" is "decomposition".
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+    n_jobs : int, default=None
+        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+
+    Attributes
+    ----------
+    classes_, class_weight_, support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_, fit_status_, \
+shape_fit_, n_features_in_, feature_names_in_
+        As in scikit-learn. With ``multi_class="ovr"`` and more than two classes, `dual_coef_` has one row per class.
+    coef_ : ndarray
+        Coefficients, for the linear kernel only.
+    nu_max_ : float
+        The largest nu that is feasible in every binary problem.
+    nu_, rho_ : ndarray of shape (n_problems,)
+        The nu of each binary problem, and the margin by which its function was divided.
+    solution_ : Solution
+        Of the binary problem with the largest gap; `solutions_` is the list of all.
+    duality_gap_ : float
+        Relative duality gap, recomputed from scratch at the end.
+    objective_, dual_objective_ : float
+        Primal and dual value.
+    status_ : Status
+        Why the fit stopped, as a sentence.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import NuSVC
+    >>> model = NuSVC(nu=0.1, tol=1e-6).fit(*load_iris(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-6, model.nu_max_
+    (True, 1.0)
+
+    """
+
+    _posed_as_rows_if_linear = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL_CLASSIFIER_CONSTRAINTS,
+        "nu": NU_CONSTRAINT,
+        "cap": [POSITIVE, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = DEFAULT_NU,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool = False,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: Any = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        cap: float | None = None,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        callback: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.cap = cap
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+
+    def _refuse_contradictions(self) -> None:
+        super()._refuse_contradictions()
+        if self.cap is not None and self.nu != DEFAULT_NU:
+            raise ValueError(f"cap={self.cap:g} contradicts nu={self.nu:g}; leave one of them at its default.")
+
+    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task per binary problem. Sets: ``classes_, class_weight_, nu_, nu_max_``."""
+        plan = super()._plan(X, y, sample_weight)
+        self.nu_, self.nu_max_ = _check.check_nu(self, plan.tasks, plan.s)
+        return plan
+
+    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
+        nu = self.nu if self.cap is None else nu_of_cap(self.cap, float(s.sum()))
+        return nu_classification(operator, y, s, nu)
+
+    def _keep_functions(self, X: Any, plan: Plan, functions: list[tuple[Float, float]]) -> None:
+        """Sets: what every kernel classifier keeps, and ``rho_``."""
+        super()._keep_functions(X, plan, functions)
+        totals = self.nu_ * [plan.s[task.members].sum() for task in plan.tasks]  # of |a|, before the division
+        self.rho_ = totals / [np.abs(alpha).sum() for alpha, _ in functions]
+
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
+        """The expansion over the samples and the intercept, divided by the margin if there is one."""
+        qp = pose(task)
+        of_positive, of_negative = map(float, multipliers(qp, solution.point))  # b - rho, b + rho
+        rho, b = 0.5 * (of_negative - of_positive), 0.5 * (of_negative + of_positive)
+        divisor = rho if rho > SMALLEST_MARGIN else 1.0  # reduced hulls that overlap have no margin
+        return solution.point.w / divisor, b / divisor

@@ -1,0 +1,145 @@
+"""Support vector regression that finds the width of its tube."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from maxmargin.estimators._estimator import POSITIVE
+from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, Pose
+from maxmargin.estimators._kernel_regressor import KernelRegressor
+from maxmargin.estimators._problems import multipliers, nu_regression
+from maxmargin.estimators._task import Task
+from maxmargin.protocols import Float
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Solution
+
+
+class NuSVR(KernelRegressor):
+    """Support vector regression with kernels that finds the width of its tube.
+
+    Minimises
+
+    ``1/2 |f|^2 + C (nu S epsilon + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon))``
+
+    over functions ``f`` of the kernel's space, the intercept ``b`` and half the width of the tube, ``epsilon``, where
+    ``s_i`` are the sample weights and ``S`` their sum. By weight, at most the fraction `nu` of the samples lies outside
+    of the tube, and at least that fraction are support vectors. `SVR` with the `epsilon_` that was found has the same
+    solution.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1]: upper bound on the fraction of errors, lower bound on that of support vectors.
+    C : float, default=1.0
+        Weight of the losses against the norm.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
+        A callable receives two arrays of samples and returns their kernel values.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        "scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is
+        ``1 / n_features``.
+    coef0 : float, default=0.0
+        Of the polynomial and the sigmoid kernel.
+    shrinking : bool, default=True
+        Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
+    tol : float, default=1e-3
+        Relative duality gap at which to stop.
+    cache_size : float, default=200
+        Megabytes for kernel rows.
+    verbose : bool or int, default=False
+        Whether to show a progress line on standard error.
+    max_iter : int, default=-1
+        Limit on the solver's iterations; -1 for none.
+    solver : str, default="auto"
+        Name of a solver; "auto" is "decomposition".
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+    n_jobs : int, default=None
+        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_, fit_status_, shape_fit_, n_features_in_, \
+feature_names_in_
+        As in scikit-learn.
+    coef_ : ndarray of shape (1, n_features)
+        Coefficients, for the linear kernel only.
+    epsilon_ : float
+        Half the width of the tube that was found.
+    solution_ : Solution
+        Of the quadratic program; `solutions_` is the list of it alone.
+    duality_gap_ : float
+        Relative duality gap, recomputed from scratch at the end.
+    objective_, dual_objective_ : float
+        Primal and dual value of the problem above.
+    status_ : Status
+        Why the fit stopped, as a sentence.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from maxmargin import NuSVR
+    >>> model = NuSVR(C=100.0, tol=1e-6).fit(*load_diabetes(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-6, round(model.epsilon_)
+    (True, 27)
+
+    """
+
+    _posed_as_rows_if_linear = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL_CONSTRAINTS,
+        "nu": NU_CONSTRAINT,
+        "C": [POSITIVE],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        callback: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+
+    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
+        return nu_regression(operator, y, s, self.nu)
+
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
+        """The expansion over the samples and the intercept. Sets: ``epsilon_``."""
+        qp = pose(task)
+        above, below = multipliers(qp, solution.point)  # b + epsilon, b - epsilon
+        self.epsilon_ = 0.5 * float(above - below)
+        return solution.point.w, 0.5 * float(above + below)

@@ -1,0 +1,226 @@
+"""The one-class support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators import _check
+from maxmargin.estimators._callbacks import with_callbacks
+from maxmargin.estimators._fit import all_or_nothing
+from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, KernelMachine, Plan, Pose
+from maxmargin.estimators._problems import multipliers, one_class
+from maxmargin.estimators._task import Task
+from maxmargin.protocols import Array, Float
+from maxmargin.quadratic import BoxQP
+from maxmargin.solution import Solution
+
+ON_THE_EDGE = 1e-12
+
+
+class OneClassSVM(OutlierMixin, KernelMachine):
+    """One-class support vector machine: a region that holds most of the samples.
+
+    Minimises
+
+    ``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))``
+
+    over functions ``f`` of the kernel's space and the threshold ``rho``, where ``s_i`` is the sample weight and ``S``
+    their sum. By weight, at most the fraction `nu` of the samples is outside (``f < rho``), and at least that fraction
+    are support vectors. The dual value is ``-|f|^2 / 2``.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
+        A callable receives two arrays of samples and returns their kernel values.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        "scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is
+        ``1 / n_features``.
+    coef0 : float, default=0.0
+        Of the polynomial and the sigmoid kernel.
+    tol : float, default=1e-3
+        Relative duality gap at which to stop.
+    nu : float, default=0.5
+        In (0, 1]: upper bound on the fraction of outliers, lower bound on that of support vectors.
+    shrinking : bool, default=True
+        Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
+    cache_size : float, default=200
+        Megabytes for kernel rows.
+    verbose : bool or int, default=False
+        Whether to show a progress line on standard error.
+    max_iter : int, default=-1
+        Limit on the solver's iterations; -1 for none.
+    solver : str, default="auto"
+        Name of a solver; "auto" is "decomposition".
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+    n_jobs : int, default=None
+        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, offset_, n_iter_, fit_status_, shape_fit_, \
+n_features_in_, feature_names_in_
+        As in scikit-learn; `offset_` is ``rho`` and `intercept_` is ``-rho``.
+    coef_ : ndarray of shape (1, n_features)
+        Coefficients, for the linear kernel only.
+    solution_ : Solution
+        Of the quadratic program; `solutions_` is the list of it alone.
+    duality_gap_ : float
+        Relative duality gap, recomputed from scratch at the end.
+    objective_, dual_objective_ : float
+        Primal and dual value of the problem above.
+    status_ : Status
+        Why the fit stopped, as a sentence.
+
+    Examples
+    --------
+    >>> from maxmargin import OneClassSVM
+    >>> model = OneClassSVM(gamma="auto").fit([[0], [0.44], [0.45], [0.46], [1]])
+    >>> model.predict([[0], [0.44], [0.45], [0.46], [1]])
+    array([-1,  1,  1,  1, -1])
+
+    """
+
+    _posed_as_rows_if_linear = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: Any = False,
+        max_iter: int = -1,
+        solver: str = "auto",
+        max_time: float | None = None,
+        warm_start: bool = False,
+        callback: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.solver = solver
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
+        """Fit the model and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` the kernel matrix.
+        y : ignored
+            For the sake of pipelines.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : OneClassSVM
+            The fitted estimator.
+
+        """
+        with all_or_nothing(self):
+            X = self._fit(X, None, sample_weight)
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def score_samples(self, X: Any) -> Float:
+        """Values of the function, before the threshold is subtracted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The larger, the more like the training samples.
+
+        """
+        return self.decision_function(X) + self.offset_
+
+    def decision_function(self, X: Any) -> Float:
+        """Values of the function minus the threshold: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Scores.
+
+        """
+        check_is_fitted(self)
+        return self._scores(_check.check_prediction_data(self, X))[:, 0]
+
+    def predict(self, X: Any) -> Array:
+        """Whether samples are like the training samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            1 for those inside, -1 for outliers.
+
+        """
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+    @property
+    def offset_(self) -> Float:
+        """The threshold, ``-intercept_``."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("OneClassSVM has no offset_ before it is fitted.")
+        return -self.intercept_
+
+    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        weights = _check.check_sample_weight(self, X, sample_weight)
+        n = weights.size
+        return Plan([Task("one class", np.arange(n), np.ones(n))], weights, weights, np.zeros(n, dtype=np.int64))
+
+    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
+        return one_class(operator, s, self.nu)
+
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
+        """The expansion over the samples and minus the threshold, which is lowered by a rounding error.
+
+        The support vectors that define the threshold lie on it; so they count as inside, whatever order they are in.
+        """
+        b = float(multipliers(pose(task), solution.point)[0])
+        return solution.point.w, b + ON_THE_EDGE * abs(b)

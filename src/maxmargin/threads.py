@@ -1,0 +1,157 @@
+"""Threads: a few workers for the pieces of one computation, and BLAS kept to one thread beside them.
+
+What the pieces are must not depend on the number of threads. Then neither do the results.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import threadpoolctl
+
+Piece = TypeVar("Piece")
+
+
+class Workers:
+    """Up to ``count`` threads, the caller's own among them; they end with the last reference to this object.
+
+    A piece may itself run pieces: threads that are idle help, and nobody waits for those that are not.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(self, work: Callable[[Iterator[Piece]], None], pieces: Sequence[Piece]) -> None:
+        """Call ``work`` in every thread with an iterator over the pieces that nobody has taken yet."""
+        with one_blas_thread():
+            helpers = min(self.count, len(pieces)) - 1
+            if helpers <= 0:
+                work(iter(pieces))
+                return
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="maxmargin")
+            shared = _Shared(pieces)
+            futures = [self._pool.submit(work, shared) for _ in range(helpers)]
+            try:
+                work(shared)
+            finally:
+                shared.close()
+                for future in futures:
+                    if not future.cancel():  # one that has not begun is not needed: its thread may be busy above us
+                        future.result()
+
+
+class _Shared(Generic[Piece]):
+    """An iterator over a sequence that several threads may use at once."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces, self._next, self._lock = pieces, 0, threading.Lock()
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        with self._lock:
+            if self._next >= len(self._pieces):
+                raise StopIteration
+            self._next += 1
+            return self._pieces[self._next - 1]
+
+    def close(self) -> None:
+        """Hand out nothing more: after an exception the others should stop too."""
+        with self._lock:
+            self._next = len(self._pieces)
+
+
+def available_threads() -> int:
+    """As many threads as BLAS may use: it already knows the user's limits and those of joblib's workers."""
+    try:
+        processors = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        processors = os.cpu_count() or 1
+    return max(1, min(processors, _limit.threads_of_blas()))
+
+
+def workers_for(n_jobs: int | None) -> Workers:
+    """Workers for scikit-learn's ``n_jobs``: ``None`` is as many as BLAS may use, -1 is all processors."""
+    if n_jobs is None:
+        return Workers(available_threads())
+    if n_jobs < 0:
+        return Workers(max(1, (os.cpu_count() or 1) + 1 + n_jobs))
+    return Workers(max(1, n_jobs))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread while any fit is inside: its own threads would compete with ours.
+
+    The limit belongs to the whole process, so the first to enter sets it and the last to leave restores it.
+    """
+    _limit.enter()
+    try:
+        yield
+    finally:
+        _limit.leave()
+
+
+class _BlasLimit:
+    """The only state that fits share: how many of them want BLAS to be quiet, and what to restore."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+        self._threads_before = 1
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._threads_before = _most_threads()
+                _take_control()
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                _take_control()
+                self._limiter.restore_original_limits()
+                _take_control()
+
+    def threads_of_blas(self) -> int:
+        """Threads that BLAS may use when nobody is inside."""
+        with self._lock:
+            return self._threads_before if self._inside else _most_threads()
+
+
+@cache
+def _controller() -> Any:
+    """The BLAS libraries of this process. Looking for them takes milliseconds, so it is done once."""
+    import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
+
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+def _take_control() -> None:
+    """Let this thread, which need not be the one that set the last limit, set the next one.
+
+    Since version 3.8, threadpoolctl ignores limits on OpenBLAS from all threads but the first that set one.
+    """
+    clear: Any = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+def _most_threads() -> int:
+    return max((library.num_threads for library in _controller().lib_controllers), default=os.cpu_count() or 1)
+
+
+_limit = _BlasLimit()

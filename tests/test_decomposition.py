@@ -1,0 +1,221 @@
+"""Block decomposition: shrinking, precision, the cache and the face steps; the zoo is in test_solvers.py."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_classification
+
+import referee
+from maxmargin import losses, penalties
+from maxmargin.kernels import RBF, Linear, Polynomial
+from maxmargin.minimize import minimize
+from maxmargin.operators import KernelGram
+from maxmargin.operators.gram import StoredGram
+from maxmargin.operators.row_cache import RowCache
+from maxmargin.problem import Problem
+from maxmargin.solution import Point, Status
+from maxmargin.solvers import decomposition
+from maxmargin.solvers.decomposition import Decomposition, DecompositionState
+from maxmargin.threads import Workers
+
+
+def noisy(n=1500, d=8, seed=0, flip=0.1):
+    X, y = make_classification(n, d, n_informative=d - 2, flip_y=flip, class_sep=0.7, random_state=seed)
+    return X, np.where(y > 0, 1.0, -1.0)
+
+
+def problem_of(X, y, C=1.0, kernel=None, workers=1, **options):
+    gram = KernelGram(kernel or RBF(0.1), X, Workers(workers))
+    return Problem(gram, y, losses.Hinge(), penalties.L2(1.0), np.full(y.size, float(C)), **options)
+
+
+def referees_gap(X, y, C, gamma, solution):
+    sq = (X**2).sum(axis=1)
+    K = np.exp(-gamma * np.maximum(sq[:, None] + sq - 2.0 * X @ X.T, 0.0))
+    machine = referee.Machine(y, np.full(y.size, C), ("hinge", 1.0), ("l2", 1.0), K=K)
+    alpha = solution.point.alpha
+    return referee.judge(machine, alpha, solution.point.b, alpha).relative_gap
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_the_certificate_is_the_referees_with_float32_rows(C, layout):
+    X, y = noisy()
+    solution = minimize(problem_of(layout(X), y, C), Decomposition(), tol=1e-6, max_time=60.0)
+    assert solution.status is Status.CONVERGED
+    assert solution.history[-1].counters["megabytes"] > 0.0
+    assert referees_gap(X, y, C, 0.1, solution) == pytest.approx(solution.certificate.relative_gap, abs=1e-9)
+
+
+def test_with_and_without_shrinking_the_optimum_is_the_same():
+    X, y = noisy(3000)
+    problem = problem_of(X, y, 10.0)
+    shrunk, plain = (minimize(problem, Decomposition(shrinking=s), tol=1e-7, max_time=60.0) for s in (True, False))
+    assert shrunk.status is plain.status is Status.CONVERGED
+    assert shrunk.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-7)
+    assert min(r.counters["active"] for r in shrunk.history) < y.size
+    assert all(r.counters["active"] == y.size for r in plain.history)
+
+
+def test_samples_that_were_left_out_by_mistake_come_back(monkeypatch):
+    # Leaving out everything that is at a bound for a moment is wrong again and again; the result must not show it.
+    honest, shrink, back = decomposition._in_the_middle, DecompositionState._shrink, []
+
+    def hasty_shrink(self):
+        monkeypatch.setattr(decomposition, "_in_the_middle", lambda a, e, low, high, *_: (a <= low) | (a >= high))
+        shrink(self)
+        monkeypatch.setattr(decomposition, "_in_the_middle", honest)
+
+    widen = RowCache.widen
+    monkeypatch.setattr(RowCache, "widen", lambda self, samples: (back.append(samples.size), widen(self, samples)))
+    monkeypatch.setattr(DecompositionState, "_shrink", hasty_shrink)
+    monkeypatch.setattr(decomposition, "SHRINK_AGE", 2)
+    X, y = noisy(2000)
+    solution = minimize(problem_of(X, y, 1.0), Decomposition(), tol=1e-6, max_time=60.0)
+    assert solution.status is Status.CONVERGED
+    assert referees_gap(X, y, 1.0, 0.1, solution) <= 1.01e-6
+    assert sum(back) > 0
+
+
+def test_float32_rows_reach_gaps_far_below_their_precision():
+    X, y = noisy(2000, flip=0.2)
+    solution = minimize(problem_of(X, y, 100.0), Decomposition(tol=1e-10), tol=1e-10, max_time=120.0)
+    assert solution.certificate.relative_gap <= 1e-10
+    assert solution.history[-1].counters["refreshes"] >= 1
+
+
+def test_duplicates_with_a_large_C():
+    X, y = noisy(400)
+    X, y = np.tile(X, (4, 1)), np.tile(y, 4)
+    solution = minimize(problem_of(X, y, 1e4), Decomposition(), tol=1e-4, max_time=60.0)
+    assert solution.certificate.relative_gap <= 1e-4
+
+
+def test_an_offset_of_the_data_changes_nothing():
+    X, y = noisy(1500)
+    near, far = (minimize(problem_of(Z, y, 1.0), Decomposition(), tol=1e-6) for Z in (X, X + 1e6))
+    assert near.status is far.status is Status.CONVERGED
+    assert far.certificate.primal == pytest.approx(near.certificate.primal, rel=1e-5)
+
+
+def test_values_beyond_float32_use_float64():
+    X, y = noisy(1200, 4)
+    problem = problem_of(1e8 * X, y, 1e-60, kernel=Polynomial(3, 1.0, 0.0))
+    assert not problem.operator.fits_single
+    solution = minimize(problem, Decomposition(), tol=1e-3, max_time=20.0)
+    assert np.isfinite(solution.certificate.primal)
+
+
+@pytest.mark.parametrize("megabytes", [0.1, 2.0, 1000.0])
+def test_the_cache_is_bounded_and_changes_nothing(megabytes):
+    X, y = noisy(2000)
+    solution = minimize(problem_of(X, y, 10.0), Decomposition(block_size=128, max_memory=megabytes), tol=1e-5)
+    assert solution.status is Status.CONVERGED
+    least = 2 * 128 * y.size * 4 / 2**20  # two blocks
+    assert solution.history[-1].counters["megabytes"] <= max(megabytes, least) + 0.01
+
+
+def test_equal_bits_for_any_number_of_threads():
+    X, y = noisy(3000)
+    one, three = (minimize(problem_of(X, y, 10.0, workers=w), Decomposition(), tol=1e-5) for w in (1, 3))
+    assert np.array_equal(one.point.alpha, three.point.alpha)
+    assert one.certificate == three.certificate
+
+
+def test_history_tells_what_the_time_went_into():
+    X, y = noisy(2000)
+    counters = minimize(problem_of(X, y, 10.0), Decomposition(), tol=1e-5).history[-1].counters
+    assert counters["kernel_evaluations"] > 0
+    assert counters["cache_hits"] > 0
+    assert counters["pair_steps"] > 0
+    assert counters["passes"] == pytest.approx(counters["kernel_evaluations"] / y.size**2)
+    assert {"seconds_kernel", "seconds_block", "seconds_update", "seconds_choice"} <= set(counters)
+
+
+def test_first_block_is_the_steepest_feasible_descent():
+    """Inventory 0-31, against brute force over all pairs of ends."""
+    X, y = noisy(300)
+    C = 1.0
+    qp = decomposition.BoxQP.of(problem_of(X, y, C))
+    rng = np.random.default_rng(0)
+    a = qp.feasible(np.where(rng.random(300) < 0.5, rng.random(300) * y, 0.0))
+    state = DecompositionState(qp, Decomposition(block_size=40), a)
+    state.iterations = 16  # past the first, small blocks
+    block = state._choose_block()
+    e = qp.q - qp.scores(a)
+    rises, falls = a < qp.high, a > qp.low
+    middle = 0.5 * (e[rises].max() + e[falls].min())
+    top = [v for v in np.argsort(-e) if rises[v] and e[v] > middle][:20]
+    bottom = [v for v in np.argsort(e) if falls[v] and e[v] < middle]
+    assert set(top) <= set(block.tolist())
+    chosen_bottom = set(block.tolist()) - set(top)
+    assert chosen_bottom == set([v for v in bottom if v not in top][: len(chosen_bottom)])
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_narrowed_and_widened_rows_are_those_of_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 30))
+    X = rng.standard_normal((n, 3))
+    gram = KernelGram(RBF(0.3), X)
+    K = 0.5 * gram.block(np.arange(n)) + 2.0
+    cache = RowCache(gram, 1.0, 0.5, 2.0, np.float64, least_rows=4)
+    cache.arena = cache.arena[: 6 * n].copy()
+    cache.rows = cache._rows()
+    cache.sample, cache.used = np.full(len(cache.rows), -1), np.arange(-len(cache.rows), 0)
+    active = np.arange(n)
+    for _ in range(12):
+        wanted = rng.choice(n, size=min(3, n), replace=False)
+        slots = cache.fetch(wanted)
+        np.testing.assert_allclose(cache.rows[slots], K[np.ix_(wanted, cache.columns)], rtol=1e-12)
+        assert np.array_equal(np.sort(cache.columns), np.sort(active))
+        stored = np.flatnonzero(cache.slot >= 0)
+        np.testing.assert_allclose(cache.rows[cache.slot[stored]], K[np.ix_(stored, cache.columns)], rtol=1e-12)
+        if rng.random() < 0.5 and active.size > 2:
+            keep = rng.random(cache.columns.size) < 0.7
+            keep[0] = True
+            active = cache.columns[keep]
+            cache.narrow(keep)
+        elif active.size < n:
+            missing = np.setdiff1d(np.arange(n), active)
+            added = rng.choice(missing, size=int(rng.integers(1, missing.size + 1)), replace=False)
+            cache.widen(added)
+            active = np.concatenate([active, added])
+        weights = np.where(rng.random(n) < 0.3, rng.standard_normal(n), 0.0)
+        np.testing.assert_allclose(cache.combine(weights), weights @ K[:, cache.columns], rtol=1e-10, atol=1e-12)
+
+
+def test_a_stored_matrix_gives_the_same_answers():
+    X, y = noisy(1200)
+    gram = KernelGram(RBF(0.1), X)
+    plain, stored = (
+        minimize(
+            Problem(g, y, losses.Hinge(), penalties.L2(1.0), np.ones(y.size)), Decomposition(), tol=1e-7, max_time=60.0
+        )
+        for g in (gram, StoredGram(gram))
+    )
+    assert plain.status is stored.status is Status.CONVERGED
+    assert stored.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-7)
+
+
+def test_a_few_samples_are_solved_to_the_last_digit():
+    X, y = noisy(100)
+    assert minimize(problem_of(X, y), Decomposition(), tol=1e-1).certificate.relative_gap < 1e-12
+
+
+def test_warm_start_needs_less():
+    X, y = noisy(2000)
+    problem = problem_of(X, y, 10.0)
+    cold = minimize(problem, Decomposition(), tol=1e-4)
+    warm = minimize(problem, Decomposition(), tol=1e-4, warm=Point(cold.point.w, cold.point.b, cold.point.alpha))
+    assert warm.iterations < cold.iterations
+
+
+def test_the_linear_kernel_and_more_features_than_samples():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 500)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    solution = minimize(problem_of(X, y, 1.0, kernel=Linear()), Decomposition(), tol=1e-8)
+    assert solution.status is Status.CONVERGED
