@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint check bench clean
+.PHONY: demo test lint check bench bench-kernels clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -22,6 +22,9 @@ check: $(VENV)/installed-test
 
 bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--data DIR"
 	$(BIN)/python benchmarks/compare.py $(ARGS)
+
+bench-kernels: $(VENV)/installed-bench ## the table of the kernel machines: make bench-kernels ARGS="--data DIR"
+	$(BIN)/python benchmarks/kernels.py $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,7 +2,7 @@
 
 from benchopt import BaseObjective
 
-from benchmark_utils.judge import Judge
+from benchmark_utils.judge import judge_of
 from benchmark_utils.peer import Answer, make
 
 REFERENCE_TOL = 1e-8
@@ -19,7 +19,7 @@ class Objective(BaseObjective):
 
     def set_data(self, X, y, task):
         self.X, self.y, self.task = X, y, task
-        self.judge = Judge(X, y, task)
+        self.judge = judge_of(X, y, task)
         if task.family == "linear":  # some libraries return no dual variables: they are judged against this bound
             ours = make("maxmargin", {})
             ours.time_limit = REFERENCE_SECONDS
@@ -28,9 +28,8 @@ class Objective(BaseObjective):
     def get_objective(self):
         return {"X": self.X, "y": self.y, "task": self.task}
 
-    def evaluate_result(self, w, b, alpha):
-        certificate = self.judge.certificate(Answer(w, b, alpha))
-        return {"value": certificate.relative_gap, "primal": certificate.primal, "dual": certificate.dual}
+    def evaluate_result(self, w, b, alpha, info):
+        return {"value": self.judge.relative_gap(Answer(w, b, alpha, info))}
 
     def get_one_result(self):
         n, d = self.X.shape

@@ -1,4 +1,4 @@
-"""Data: generated, or read from a directory. Labels are -1 and 1; matrices are float64, in C order or CSR."""
+"""Data: generated, or read from a directory. Matrices are float64, in C order or CSR; binary labels are -1 and 1."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
+MANY_CLASSES = 20  # more different targets than this are a regression
+
 
 def curved_classes(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
     """Gaussian points with a curved border between the classes and some overlap."""
@@ -18,6 +20,14 @@ def curved_classes(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
     X = rng.standard_normal((n, d))
     score = X[:, 0] * X[:, 1] + np.sin(2.0 * X[:, 2]) + X[:, 3:8].sum(axis=1)
     return X, _signs(score + rng.standard_normal(n))
+
+
+def flipped_classes(n: int, d: int, flips: float = 0.1, seed: int = 0) -> tuple[Any, Any]:
+    """Gaussian points with a smooth border between the classes and a share of wrong labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    y = _signs(X[:, 0] + X[:, 1] * X[:, 2] + np.sin(3.0 * X[:, 3]))
+    return X, np.where(rng.random(n) < flips, -y, y)
 
 
 def tilted_classes(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
@@ -50,8 +60,7 @@ def read_libsvm(
     """A reader of ``<name>/<name>.train.libsvm.xz``: as rows, scaled to a range, restricted to two labels."""
 
     def read(directory: Path) -> tuple[Any, Any]:
-        with lzma.open(directory / name / f"{name}.train.libsvm.xz") as file:
-            X, y = load_svmlight_file(file)
+        X, y = _read(directory, name)
         if labels is not None:
             kept = np.isin(y, labels)
             X, y = X[kept], y[kept]
@@ -64,13 +73,34 @@ def read_libsvm(
     return read
 
 
-def read_mnist(n: int) -> Callable[[Path], tuple[Any, Any]]:
-    """A reader of the first ``n`` digits of ``mnist/mnist.train.npz``: odd against even."""
+def read_mnist(n: int, *, digits: bool = False) -> Callable[[Path], tuple[Any, Any]]:
+    """A reader of the first ``n`` images of ``mnist/mnist.train.npz``: ten digits, or odd against even."""
 
     def read(directory: Path) -> tuple[Any, Any]:
         with np.load(directory / "mnist" / "mnist.train.npz") as file:
             X, y = file["X"][:n] / 255.0, file["y"][:n].astype(int)
-        return X, np.where(y % 2 == 1, 1.0, -1.0)
+        return X, y.astype(float) if digits else np.where(y % 2 == 1, 1.0, -1.0)
+
+    return read
+
+
+def read_covtype(n: int, *, scaled: bool, seed: int = 0) -> Callable[[Path], tuple[Any, Any]]:
+    """A reader of ``n`` random rows of covtype.binary, as they are or with columns scaled to [0, 1]."""
+
+    def read(directory: Path) -> tuple[Any, Any]:
+        X, y = read_libsvm("covtype.binary", dense=True, scale=(0, 1) if scaled else None)(directory)
+        rows = np.sort(np.random.default_rng(seed).choice(len(y), n, replace=False))
+        return X[rows], y[rows]
+
+    return read
+
+
+def read_cadata() -> Callable[[Path], tuple[Any, Any]]:
+    """A reader of cadata (California housing) with standardised columns and target."""
+
+    def read(directory: Path) -> tuple[Any, Any]:
+        X, y = _read(directory, "cadata")
+        return tuple((v - v.mean(axis=0)) / v.std(axis=0) for v in (X.toarray(), y))
 
     return read
 
@@ -100,9 +130,25 @@ def load(directory: Path) -> tuple[Any, Any]:
 
 
 def few_rows(X: Any, y: Any, per_class: int = 100) -> tuple[Any, Any]:
-    """A small part of the data with both classes, for warming up."""
-    rows = np.sort(np.concatenate([np.flatnonzero(y == label)[:per_class] for label in (-1.0, 1.0)]))
+    """A small part of the data for warming up: some of every class, or the first rows of a regression."""
+    labels = np.unique(y)
+    if labels.size > MANY_CLASSES:
+        return X[: 2 * per_class], y[: 2 * per_class]
+    rows = np.sort(np.concatenate([np.flatnonzero(y == label)[:per_class] for label in labels]))
     return X[rows], y[rows]
+
+
+def tame_rows(X: Any, y: Any, n: int = 200) -> tuple[Any, Any]:
+    """Harmless data of the same kind, for warming up where even a few of the real rows would never end."""
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (n, X.shape[1]))
+    ranks = np.argsort(np.argsort(rows[:, 0]))  # classes and targets follow the first feature
+    labels = np.unique(y)
+    return rows, rows[:, 0] if labels.size > MANY_CLASSES else labels[ranks * labels.size // n]
+
+
+def _read(directory: Path, name: str) -> tuple[Any, Any]:
+    with lzma.open(directory / name / f"{name}.train.libsvm.xz") as file:
+        return load_svmlight_file(file)
 
 
 def _signs(score: Any) -> Any:

@@ -22,11 +22,16 @@ _Base: Any = sys.modules["benchopt"].BaseSolver if "benchopt" in sys.modules els
 
 
 class Answer(NamedTuple):
-    """What a solver returns: coefficients ``w`` or signed dual variables ``alpha``, or both, and the intercept."""
+    """What a solver returns: coefficients ``w`` or signed dual variables ``alpha``, or both, and the intercept.
+
+    One-vs-one: ``alpha`` in the layout of scikit-learn's ``dual_coef_``, but over all samples, and one ``b`` per pair.
+    Predictions: ``w`` are the scores.
+    """
 
     w: Any
-    b: float
+    b: Any
     alpha: Any = None
+    info: dict[str, Any] | None = None  # what it says of itself, for reports; the labels of predictions
 
 
 class Peer(_Base):
@@ -38,6 +43,7 @@ class Peer(_Base):
     ladder = LADDER  # of its own tolerances, loose to tight
     sampling_strategy = "tolerance"
     tol_is_the_gap = False  # whether tol=1e-3 promises a relative duality gap of 1e-3
+    gap_follows_tol = False  # whether a ten times smaller tol makes the gap about ten times smaller
     threads = 1  # for libraries that take the number as an argument
     time_limit: float | None = None  # for libraries that can stop themselves
 
@@ -47,6 +53,9 @@ class Peer(_Base):
     def refusal(self, task: Task) -> str | None:
         """Why this setting does not solve a task, or ``None``."""
         raise NotImplementedError
+
+    def prepare(self, X: Any, y: Any, task: Task) -> None:
+        """Fit the model whose predictions will be timed; called for the family "predict" only, and not timed."""
 
     def fit(self, X: Any, y: Any, task: Task, tol: float) -> Answer:
         """Solve a task at the library's own tolerance ``tol``. Everything in here is timed, conversions too."""
@@ -67,7 +76,11 @@ class Peer(_Base):
         self.X, self.y, self.task = X, y, task
 
     def warm_up(self) -> None:
-        self.fit(*few_rows(self.X, self.y), self.task, self.ladder[0])
+        for X, y in (few_rows(self.X, self.y), (self.X, self.y)):
+            if self.task.family == "predict":
+                self.prepare(X, y, self.task)
+            if y is not self.y:
+                self.fit(X, y, self.task, self.ladder[0])
 
     def get_next(self, tol: float) -> float:
         return min(tol / 10.0, self.ladder[0])  # benchopt starts at infinity

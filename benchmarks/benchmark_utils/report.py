@@ -10,6 +10,10 @@ from benchmark_utils.measure import OURS, Entry, Outcome
 
 FAMILIES = {
     ("kernel", "hinge"): "RBF kernel, hinge, free intercept",
+    ("nu-svc", "hinge"): "nu-SVC, RBF kernel",
+    ("svr", "hinge"): "regression, RBF kernel, epsilon-insensitive loss",
+    ("ovo", "hinge"): "RBF kernel, one-vs-one: the gap of the worst pair",
+    ("predict", "hinge"): "prediction, RBF kernel: the largest error of a score in the place of the gap",
     ("linear", "hinge"): "linear, hinge",
     ("linear", "squared_hinge"): "linear, squared hinge",
 }
@@ -80,8 +84,8 @@ def notes(outcomes: Sequence[Outcome]) -> str:
         )
     for family in dict.fromkeys(o.workload.task.family for o in outcomes):
         ours = [e for o in outcomes if o.workload.task.family == family for e in o.entries if e.is_ours]
-        seconds = max((e.worker.compile_seconds for e in ours), default=0.0)
-        lines.append(f"{OURS}, {family}: {seconds:.1f} s of compilation with an empty cache, not in the table")
+        compilation = max((e.worker.compile_seconds for e in ours), default=0.0)
+        lines.append(f"{OURS}, {family}: {compilation:.1f} s of compilation with an empty cache, not in the table")
     lines.extend(
         f"{o.workload.name}: {e.solver} {e.setting} failed: {e.failure}"
         for o in outcomes
@@ -97,34 +101,34 @@ def _table(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
     for outcome in outcomes:
         for target in targets:
             duel, best = _duel(outcome.entries, target)
-            cells = [_cell([e for e in outcome.entries if e.solver == s], target) for s in solvers]
+            cells = [cell([e for e in outcome.entries if e.solver == s], target) for s in solvers]
             size = "x".join(map(str, outcome.shape))
             described = "" if best is None else f"{best.solver} {best.setting} tol={best.chosen[target]:.0e}"
             rows.append([outcome.workload.name, size, f"{target:.0e}", *(c[0] for c in cells), str(duel), described])
             rows.append(["", "", "", *(c[1] for c in cells), "", ""])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _duel(entries: Sequence[Entry], target: float) -> tuple[Duel, Entry | None]:
-    ours = _fastest((e for e in entries if e.is_ours), target)
-    peer = _fastest((e for e in entries if not e.is_ours), target)
+    ours = fastest((e for e in entries if e.is_ours), target)
+    peer = fastest((e for e in entries if not e.is_ours), target)
     return Duel(*(None if e is None else e.median(target) for e in (ours, peer))), peer
 
 
-def _fastest(entries: Iterable[Entry], target: float) -> Entry | None:
+def fastest(entries: Iterable[Entry], target: float) -> Entry | None:
     timed = [(entry.median(target), k, entry) for k, entry in enumerate(entries) if entry.median(target) is not None]
     return min(timed)[2] if timed else None
 
 
-def _cell(entries: Sequence[Entry], target: float) -> tuple[str, str]:
+def cell(entries: Sequence[Entry], target: float) -> tuple[str, str]:
     """The best setting of a solver: median and range, or how far it came."""
     if not entries:
         return "", ""
-    best = _fastest(entries, target)
+    best = fastest(entries, target)
     if best is not None:
         times = best.seconds[target]
         missed = "*" if best.missed(target) else ""
-        return _seconds(best.median(target)) + missed, f"{_seconds(min(times))}-{_seconds(max(times))}"
+        return seconds(best.median(target)) + missed, f"{seconds(min(times))}-{seconds(max(times))}"
     closest = min(entries, key=lambda entry: entry.best_gap)
     late = [entry.rungs[-1].seconds for entry in entries if entry.failure == "timeout"]
     if math.isinf(closest.best_gap):
@@ -132,11 +136,11 @@ def _cell(entries: Sequence[Entry], target: float) -> tuple[str, str]:
     return f">{late[0]:.0f}s {closest.best_gap:.0e}" if late else f"- {closest.best_gap:.0e}", ""
 
 
-def _seconds(value: float | None) -> str:
+def seconds(value: float | None) -> str:
     return "" if value is None else f"{value:#.3g}".rstrip(".")
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

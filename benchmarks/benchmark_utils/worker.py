@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import re
+import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from benchmark_utils.peer import Answer, make
 from benchmark_utils.workloads import Task
 
 START_LIMIT = 300.0  # seconds for imports, compilation and a fit of a few rows
+WARM_UP_SECONDS = 30.0  # for libraries that can stop themselves
 REST = 0.2  # seconds before a fit: idle threads of the solver before it spin for up to 0.1 s (OpenBLAS)
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -38,6 +41,7 @@ class Job:
     directory: Path  # of the arrays
     task: Task
     threads: int
+    tame: bool = False  # whether to warm up on harmless data instead of some of the rows
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Trial:
     cpu_seconds: float = 0.0
     answer: Answer | None = None
     failure: str = ""
+    memory: float = 0.0  # peak of the child's memory in bytes, with the data and the libraries
 
 
 class Worker:
@@ -111,10 +116,15 @@ def _serve(connection: Connection, job: Job) -> None:
     _restrict(job.threads)
     try:
         peer = make(job.stem, job.parameters)
-        peer.threads = job.threads
+        peer.threads, peer.time_limit = job.threads, WARM_UP_SECONDS
         X, y = data.load(job.directory)
-        few = data.few_rows(X, y)
-        first, second = (_timed(peer, *few, job.task, 1e-3) for _ in range(2))
+        few = data.tame_rows(X, y) if job.tame else data.few_rows(X, y)
+        easy = replace(job.task, C=1.0) if job.tame else job.task
+        if job.task.family == "predict":
+            peer.prepare(*few, job.task)
+        first, second = (_timed(peer, *few, easy, 1e-3) for _ in range(2))
+        if job.task.family == "predict":
+            peer.prepare(X, y, job.task)
         connection.send(Trial(seconds=max(0.0, first.seconds - second.seconds), failure=second.failure))
         while True:
             tol, peer.time_limit = connection.recv()
@@ -132,7 +142,19 @@ def _timed(peer: Any, X: Any, y: Any, task: Task, tol: float) -> Trial:
         answer = peer.fit(X, y, task, tol)
     except Exception as error:
         return Trial(failure=f"{type(error).__name__}: {error}")
-    return Trial(time.perf_counter() - began, time.process_time() - cpu_began, answer)
+    return Trial(time.perf_counter() - began, time.process_time() - cpu_began, answer, memory=_peak_memory())
+
+
+def _peak_memory() -> float:
+    """Bytes. Linux counts the parent's memory into a child's ``ru_maxrss``, hence its own file first."""
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text()) if status.exists() else None
+    if found:
+        return 1024.0 * int(found.group(1))
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else 1024 * peak)
 
 
 def _silence() -> None:

@@ -1,0 +1,9 @@
+"""How time and memory grow: ``python benchmarks/scaling.py --help``."""
+
+import sys
+
+# The processes that run the solvers import this file again: they must not load more than they need.
+if __name__ == "__main__":
+    from benchmark_utils.scaling import main
+
+    sys.exit(main())
