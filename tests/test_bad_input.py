@@ -177,10 +177,6 @@ def test_bad_parameters(make, settings, message):
         ),
         ({"solver": "newton"}, "solver='newton' cannot solve this problem: it needs the samples as rows of features"),
         (
-            {"probability": True},
-            "probability=True is not available; fit CalibratedClassifierCV(SVC(...), ensemble=False) instead",
-        ),
-        (
             {"break_ties": True, "decision_function_shape": "ovo"},
             "break_ties must be False when decision_function_shape is 'ovo'",
         ),

@@ -516,7 +516,7 @@ def test_two_classes_are_told_apart_by_the_sign(make):
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "different"),
-    [(SVC, sklearn.svm.SVC, {"probability"}), (LinearSVC, sklearn.svm.LinearSVC, {"max_iter"})],
+    [(SVC, sklearn.svm.SVC, {"probability", "cache_size"}), (LinearSVC, sklearn.svm.LinearSVC, {"max_iter"})],
 )
 def test_arguments_are_those_of_scikit_learn_and_more(ours, theirs, different):
     mine, other = inspect.signature(ours).parameters, inspect.signature(theirs).parameters

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from maxmargin.bisection import middle_minimiser
 from maxmargin.kernels import RBF, Laplacian, Linear
-from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, cross_gram, gram
+from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, cross_gram, gram, row_cache
 from maxmargin.operators.row_cache import BATCH, RowCache
 
 examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
@@ -198,7 +198,20 @@ def test_cache_holds_what_was_fetched():
     assert cache.evaluations == 3 * 200  # nothing was missing
 
 
-def test_cache_is_bounded_and_evicts_the_least_recently_used():
+def test_cache_opens_more_memory_when_rows_are_wanted_again():
+    cache, Q = cached(slots=160)
+    before = cache.nbytes
+    assert before < 160 * 8 * 200
+    for _ in range(12):
+        for start in range(0, 120, BATCH):
+            rows = np.arange(start, start + BATCH)
+            np.testing.assert_array_equal(cache.rows[cache.fetch(rows)], Q[rows])
+    assert before < cache.nbytes <= 160 * 8 * 200
+    assert (cache.slot[:120] >= 0).all()  # enough for all that are wanted
+
+
+def test_cache_is_bounded_and_evicts_the_least_recently_used(monkeypatch):
+    monkeypatch.setattr(row_cache, "FIRST_SHARE", 1.0)
     cache, Q = cached()
     assert cache.rows.shape[0] == 40
     assert cache.nbytes <= 40 * 8 * 200

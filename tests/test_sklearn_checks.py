@@ -11,6 +11,7 @@ ESTIMATORS = [
     SVC(multi_class="ovr"),
     SVC(kernel="linear", solver="smo"),
     SVC(loss="squared_hinge"),
+    SVC(probability=True),
     NuSVC(),
     NuSVC(nu=0.3),
     SVR(),
@@ -19,6 +20,7 @@ ESTIMATORS = [
     OneClassSVM(),
     LinearSVC(),
     LinearSVC(loss="hinge", intercept="free"),
+    LinearSVC(probability=True),
 ]
 
 

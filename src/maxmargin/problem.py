@@ -134,10 +134,13 @@ class Problem:
 
 
 def balanced(alpha: Float) -> Float:
-    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is zero."""
+    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is zero.
+
+    Up to rounding: what this function returns it leaves as it is, so that a solver can hand in a balanced point.
+    """
     positive, negative = alpha > 0.0, alpha < 0.0
     up, down = alpha[positive].sum(), -alpha[negative].sum()
-    if up == down:
+    if abs(up - down) <= 1e-14 * np.sqrt(alpha.size) * (up + down):
         return alpha
     alpha = alpha.copy()
     if up > down:

@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
+from maxmargin.estimators._probability import Probabilities
 from maxmargin.protocols import Array
 
 CLASS_WEIGHT_CONSTRAINT: list[Any] = [StrOptions({"balanced"}), dict, None]
@@ -21,7 +22,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class Classifier(ClassifierMixin, CertifiedEstimator):
+class Classifier(Probabilities, ClassifierMixin, CertifiedEstimator):
     """A certified estimator of classes."""
 
     classes_: Array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
 from maxmargin.estimators._fit import all_or_nothing, iteration_counts
 from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, KernelMachine, Plan
 from maxmargin.estimators._kernels import kernel_scores, single_error
-from maxmargin.protocols import Array, Float
+from maxmargin.estimators._probability import Samples, calibrate, warn_of_missing_folds
+from maxmargin.protocols import Array, Float, Index
 from maxmargin.solution import Solution
 
 KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -53,6 +55,7 @@ class KernelClassifier(Classifier, KernelMachine):
         with all_or_nothing(self):
             X = self._fit(X, y, sample_weight)
         _check.warn_unless_converged(self, X)
+        warn_of_missing_folds(self)
         return self
 
     def decision_function(self, X: Any) -> Float:
@@ -94,13 +97,7 @@ class KernelClassifier(Classifier, KernelMachine):
         """
         check_is_fitted(self)
         scores = self._scores_for_labels(_check.check_prediction_data(self, X))
-        if self.classes_.size == 2:
-            return np.asarray(self.classes_[(scores[:, 0] > 0.0).astype(int)])
-        if self.multi_class == "ovr":
-            return np.asarray(self.classes_[scores.argmax(axis=1)])
-        if self.break_ties:
-            return np.asarray(self.classes_[_multiclass.votes(scores, self.classes_.size).argmax(axis=1)])
-        return np.asarray(self.classes_[_multiclass.most_votes(scores, self.classes_.size)])
+        return np.asarray(self.classes_[self._codes(scores)])
 
     def _scores_for_labels(self, X: Any) -> Float:
         """Scores in float32 where that cannot change a label, in float64 where it might."""
@@ -124,20 +121,26 @@ class KernelClassifier(Classifier, KernelMachine):
         check_is_fitted(self)
         return self._n_support
 
+    def _codes(self, scores: Float) -> Index:
+        """The predicted class of each row of scores."""
+        if self.classes_.size == 2:
+            return (scores[:, 0] > 0.0).astype(int)
+        if self.multi_class == "ovr":
+            return np.asarray(scores.argmax(axis=1))
+        if self.break_ties:
+            return np.asarray(_multiclass.votes(scores, self.classes_.size).argmax(axis=1))
+        return _multiclass.most_votes(scores, self.classes_.size)
+
     def _refuse_contradictions(self) -> None:
-        if self.probability:
-            name = type(self).__name__
-            raise ValueError(
-                f"probability=True is not available; fit CalibratedClassifierCV({name}(...), ensemble=False) instead, "
-                f"which is also what scikit-learn recommends since 1.9."
-            )
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
 
     def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
-        """One task per binary problem. Sets: ``classes_, class_weight_``."""
+        """One task per binary problem. Sets: ``classes_, class_weight_``, and ``_samples`` until the fit ends."""
+        began = time.perf_counter()
         self.classes_, codes = _check.check_classes(self, y)
         weights, self.class_weight_, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
+        self._samples = Samples(X, codes, weights, s, began)
         return Plan(_multiclass.binary_tasks(codes, self.classes_, self.multi_class), s, weights, codes)
 
     def _keep_functions(self, X: Any, plan: Plan, functions: list[tuple[Float, float]]) -> None:
@@ -151,6 +154,9 @@ class KernelClassifier(Classifier, KernelMachine):
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         super()._keep_certificates(solutions)
         self.n_iter_ = iteration_counts(solutions)
+        samples = self._samples
+        del self._samples
+        calibrate(self, samples)
 
     def _expansions(self) -> Float:
         if self._has_pairs:

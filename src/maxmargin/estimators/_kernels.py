@@ -87,11 +87,11 @@ def task_operator(estimator: Any, X: Any, task: Task, *, as_rows: bool, workers:
 
 
 def shared_operator(estimator: Any, X: Any, n_tasks: int, *, as_rows: bool, workers: Workers) -> Operator:
-    """What tasks with all samples have in common: one operator and, if it fits ``cache_size``, one kernel matrix."""
+    """What tasks with all samples have in common: one operator and, if it fits half of ``cache_size``, one matrix."""
     if as_rows:
         return Rows(X)
     gram = training_operator(estimator, X, workers)
-    fits = StoredGram.megabytes(X.shape[0]) <= estimator.cache_size
+    fits = StoredGram.megabytes(X.shape[0]) <= 0.5 * estimator.cache_size
     return StoredGram(gram) if fits and n_tasks > 2 and isinstance(gram, KernelGram) and gram.fits_single else gram
 
 

@@ -45,8 +45,8 @@ class NuSVR(KernelRegressor):
         Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
     tol : float, default=1e-3
         Relative duality gap at which to stop.
-    cache_size : float, default=200
-        Megabytes for kernel rows.
+    cache_size : float, default=1000
+        Megabytes for kernel rows, at most; a fifth of it unless rows are needed again and again.
     verbose : bool or int, default=False
         Whether to show a progress line on standard error.
     max_iter : int, default=-1
@@ -108,7 +108,7 @@ feature_names_in_
         coef0: float = 0.0,
         shrinking: bool = True,
         tol: float = 1e-3,
-        cache_size: float = 200,
+        cache_size: float = 1000,
         verbose: Any = False,
         max_iter: int = -1,
         solver: str = "auto",

@@ -49,8 +49,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         In (0, 1]: upper bound on the fraction of outliers, lower bound on that of support vectors.
     shrinking : bool, default=True
         Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
-    cache_size : float, default=200
-        Megabytes for kernel rows.
+    cache_size : float, default=1000
+        Megabytes for kernel rows, at most; a fifth of it unless rows are needed again and again.
     verbose : bool or int, default=False
         Whether to show a progress line on standard error.
     max_iter : int, default=-1
@@ -104,7 +104,7 @@ n_features_in_, feature_names_in_
         tol: float = 1e-3,
         nu: float = 0.5,
         shrinking: bool = True,
-        cache_size: float = 200,
+        cache_size: float = 1000,
         verbose: Any = False,
         max_iter: int = -1,
         solver: str = "auto",

@@ -46,8 +46,8 @@ class SVR(KernelRegressor):
         Half the width of the tube in which errors cost nothing.
     shrinking : bool, default=True
         Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
-    cache_size : float, default=200
-        Megabytes for kernel rows.
+    cache_size : float, default=1000
+        Megabytes for kernel rows, at most; a fifth of it unless rows are needed again and again.
     verbose : bool or int, default=False
         Whether to show a progress line on standard error.
     max_iter : int, default=-1
@@ -117,7 +117,7 @@ feature_names_in_
         C: float = 1.0,
         epsilon: float = 0.1,
         shrinking: bool = True,
-        cache_size: float = 200,
+        cache_size: float = 1000,
         verbose: Any = False,
         max_iter: int = -1,
         loss: str = "epsilon_insensitive",

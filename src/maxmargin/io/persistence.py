@@ -226,6 +226,10 @@ def _are_solutions(value: Any, sizes: Sizes) -> bool:
     return right and all(isinstance(item, Solution) and item.point.alpha is not None for item in value)
 
 
+def _are_slopes(value: Any, sizes: Sizes) -> bool:
+    return _is_array(value, "f") and value.shape == (sizes["slopes"],) and bool((value > 0.0).all())
+
+
 _NUMBER = _Rule("a number, not NaN", lambda value, sizes: _is_number(value))
 _COUNT = _Rule("a whole number from 0 on", lambda value, sizes: _is_whole(value) and value >= 0)
 
@@ -276,6 +280,7 @@ _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
 _OPTIONAL: dict[str, _Rule] = {
     "feature_names_in_": _array("O", "features"),
     "_coef": _array("f", "problems", "features"),  # of kernel machines with a linear kernel
+    "probability_slopes_": _Rule("a list of positive numbers, 1 or 2 of them", _are_slopes),
 }
 
 _FIELDS: dict[str, dict[str, _Rule]] = {
@@ -364,6 +369,7 @@ def _sizes(model: Any) -> Sizes:
     return sizes | {
         "problems": problems,
         "rows": classes - 1 if pairwise and hasattr(model, "_support_codes") else problems,
+        "slopes": 2 if pairwise or classes == 2 else min(classes, 1),
         "vectors": sizes["support"] if stored else 0,
         "columns": sizes["features"] if stored else 0,
     }

@@ -16,11 +16,13 @@ from maxmargin.protocols import Array, Float, Index
 BATCH = 8  # rows fetched together. More make each cheaper, but fewer of them are used (a9a: 8 was best of 2 to 32)
 ADDED_COLUMNS = 2048  # at a time, in sums of rows
 WIDENED_ROWS = 512  # at a time
+FIRST_SHARE = 0.2  # of the arena that is used at first: fresh memory costs more than rows that are wanted only once
 
 
 class RowCache:
     """Rows of ``scale K + shift``, in the columns ``columns``, in one block of at most ``megabytes``.
 
+    A part of it is used at first, and twice as much whenever many rows had to be evaluated again.
     ``fetch`` must never be asked for more than ``least_rows`` rows at a time.
     """
 
@@ -42,6 +44,9 @@ class RowCache:
         self.evaluations = 0
         self.hits = 0
         self.misses = 0
+        self.regrets = 0  # rows that were evaluated again since more of the arena was opened
+        self.known = np.zeros(n, dtype=bool)  # samples whose row was evaluated before
+        self.open_values = min(self.arena.size, max(int(FIRST_SHARE * values), self.least_rows * n))
         self._see(np.arange(n))
         self.rows = self._rows()
         self.sample: Index = np.full(self.rows.shape[0], -1)  # in each slot, or -1
@@ -49,8 +54,8 @@ class RowCache:
 
     @property
     def nbytes(self) -> int:
-        """Size of the arena."""
-        return self.arena.nbytes
+        """Size of the arena, as far as it is open."""
+        return min(self.open_values, self.arena.size) * self.arena.itemsize
 
     def fetch(self, samples: Index) -> Index:
         """Slots of the rows of a few different samples; rows that are missing are evaluated together."""
@@ -60,6 +65,7 @@ class RowCache:
         missing = samples[~present]
         self.hits, self.misses = self.hits + samples.size - missing.size, self.misses + missing.size
         if missing.size:
+            self._consider_growth(missing)
             slots = self._oldest(missing.size)
             self.slot[self.sample[slots][self.sample[slots] >= 0]] = -1
             self._evaluate(missing, slots)
@@ -140,9 +146,21 @@ class RowCache:
         self.sample = np.concatenate([self.sample, np.full(free, -1)])
         self.used = np.concatenate([self.used, np.arange(-free, 0)])
 
+    def _consider_growth(self, missing: Index) -> None:
+        """Open more of the arena once as many rows as it holds were evaluated again. Sets: ``open_values, regrets``."""
+        self.regrets += int(self.known[missing].sum())
+        self.known[missing] = True
+        if self.regrets > self._open_slots and self.open_values < self.arena.size:
+            self.open_values, self.regrets = 2 * self.open_values, 0
+
+    @property
+    def _open_slots(self) -> int:
+        """How many rows may be stored now."""
+        return min(self.rows.shape[0], max(self.least_rows, self.open_values // max(1, self.columns.size)))
+
     def _oldest(self, count: int) -> Index:
         """The slots to use next: the free ones from the front, then those that were not wanted for the longest time."""
-        return np.sort(np.argpartition(self.used, count - 1)[:count])
+        return np.sort(np.argpartition(self.used[: max(count, self._open_slots)], count - 1)[:count])
 
     def _evaluate(self, samples: Index, slots: Index) -> None:
         self.evaluations += samples.size * self.columns.size

@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin._jit import compiled, compiled_methods, larger, smaller
 from maxmargin.bisection import middle_minimiser
 from maxmargin.operators.row_cache import RowCache
-from maxmargin.problem import Problem
+from maxmargin.problem import Problem, balanced
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.quadratic import BoxQP, response
 from maxmargin.solution import Certificate, Point
@@ -70,7 +70,7 @@ class Decomposition:
 
     block_size: int = 512
     shrinking: bool = True
-    max_memory: float = 200.0
+    max_memory: float = 1000.0
     tol: float = 1e-3
 
     name: ClassVar[str] = "decomposition"
@@ -106,6 +106,8 @@ class Decomposition:
         if isinstance(problem, BoxQP):
             return Point(beta / qp.lam, float(b[0]) if b.size else 0.0, a.copy())
         intercept = float(b[0]) if b.size else qp.shift * float(beta.sum())
+        if qp.totals.size:
+            beta = balanced(beta)  # or the certificate would do it, and could not use one product for both values
         return Point(beta / qp.lam, intercept, beta)
 
 

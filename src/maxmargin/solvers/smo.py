@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.operators.row_cache import BATCH, RowCache
-from maxmargin.problem import Problem
+from maxmargin.problem import Problem, balanced
 from maxmargin.protocols import Float, Index
 from maxmargin.quadratic import BoxQP
 from maxmargin.solution import Point
@@ -104,6 +104,8 @@ class SMO:
         if isinstance(problem, BoxQP):
             return Point(beta / qp.lam, float(b[0]) if b.size else 0.0, state.a.copy())
         intercept = float(b[0]) if b.size else qp.shift * float(beta.sum())
+        if qp.totals.size:
+            beta = balanced(beta)  # or the certificate would do it, and could not use one product for both values
         return Point(beta / qp.lam, intercept, beta)
 
 
