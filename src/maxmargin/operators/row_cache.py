@@ -74,12 +74,13 @@ class RowCache:
         return self.slot[samples]
 
     def narrow(self, keep: Array) -> None:
-        """Restrict the rows to some of the present columns, given as a mask; the freed memory holds more rows."""
-        kept = np.flatnonzero(keep)
-        stored = int(np.flatnonzero(self.sample >= 0).max(initial=-1)) + 1  # the memory behind may be untouched
-        _compact(self.arena, stored, self.columns.size, kept)
+        """Restrict the matrix to some of the present columns, given as a mask, and to the rows of the same samples."""
+        kept, old = np.flatnonzero(keep), self.columns.size
+        stored = np.flatnonzero(self.sample >= 0)
+        stored = stored[keep[self.column[self.sample[stored]]]] if stored.size else stored
+        _compact(self.arena, stored, old, kept)
         self._see(self.columns[kept])
-        self._resize()
+        self._keep_rows(stored)
 
     def widen(self, samples: Index) -> None:
         """Add columns, evaluated for the stored rows; the least recently used rows may have to go."""
@@ -88,12 +89,9 @@ class RowCache:
         room = min(self.arena.size // self.columns.size, self.gram.n_samples)
         stored = np.flatnonzero(self.sample >= 0)
         stored = np.sort(stored[np.argsort(self.used[stored], kind="stable")[-room:]])
-        _compact_rows(self.arena, stored, old)
+        _compact(self.arena, stored, old, np.arange(old))
         _spread(self.arena, stored.size, old, self.columns.size)
-        self.slot[:] = -1
-        self.sample, self.used = self.sample[stored], self.used[stored]
-        self.slot[self.sample] = np.arange(stored.size)
-        self._resize()
+        self._keep_rows(stored)
         added = self.gram.columns(samples, self.arena.dtype)
         for start in range(0, stored.size, WIDENED_ROWS):
             part = self.sample[start : min(start + WIDENED_ROWS, stored.size)]
@@ -139,12 +137,14 @@ class RowCache:
         slots = min(self.arena.size // width, self.gram.n_samples)
         return self.arena[: slots * width].reshape(slots, width)
 
-    def _resize(self) -> None:
-        """After the width has changed. Sets: ``rows, sample, used``."""
+    def _keep_rows(self, stored: Index) -> None:
+        """After the width has changed and some rows were moved to the front. Sets: ``rows, slot, sample, used``."""
         self.rows = self._rows()
-        free = self.rows.shape[0] - self.sample.size
-        self.sample = np.concatenate([self.sample, np.full(free, -1)])
-        self.used = np.concatenate([self.used, np.arange(-free, 0)])
+        free = self.rows.shape[0] - stored.size
+        self.sample = np.concatenate([self.sample[stored], np.full(free, -1)])
+        self.used = np.concatenate([self.used[stored], np.arange(-free, 0)])
+        self.slot[:] = -1
+        self.slot[self.sample[: stored.size]] = np.arange(stored.size)
 
     def _consider_growth(self, missing: Index) -> None:
         """Open more of the arena once as many rows as it holds were evaluated again. Sets: ``open_values, regrets``."""
@@ -187,20 +187,12 @@ def _add_rows(rows: Array, slots: Index, weights: Float, out: Float, start: int,
 
 
 @compiled
-def _compact(arena: Array, rows: int, width: int, kept: Index) -> None:
-    """Keep some columns of every row. Rows and columns only move towards the front, so nothing is overwritten early."""
-    for i in range(rows):
-        source, target = i * width, i * kept.shape[0]
-        for k in range(kept.shape[0]):
-            arena[target + k] = arena[source + kept[k]]
-
-
-@compiled
-def _compact_rows(arena: Array, kept: Index, width: int) -> None:
-    """Move some rows, in ascending order, to the front."""
-    for i in range(kept.shape[0]):
-        for k in range(width):
-            arena[i * width + k] = arena[kept[i] * width + k]
+def _compact(arena: Array, rows: Index, width: int, columns: Index) -> None:
+    """Keep some rows and columns, both ascending: they only move towards the front, so nothing is lost on the way."""
+    for i in range(rows.shape[0]):
+        source, target = rows[i] * width, i * columns.shape[0]
+        for k in range(columns.shape[0]):
+            arena[target + k] = arena[source + columns[k]]
 
 
 @compiled
