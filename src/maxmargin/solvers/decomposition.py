@@ -38,6 +38,7 @@ DRIFT_SHARE = 0.1  # of the violation: with more rounding in the gradient, it is
 FACE_MISSES = 8  # with more rows missing in the last block, the set of support vectors is not known yet
 FACE_PATIENCE = 4  # blocks before all free variables are tried at once; doubles if that gains less
 FACE_DROPS = 100  # variables that may leave the face before all are looked at again
+FACE_SOLVED = 3000  # variables, over all systems that are solved on one face
 FACE_STEPS = 10  # of conjugate gradients between two looks at all variables
 DIRECT_VARIABLES = 500  # so few free variables are solved for directly
 FACE_ACCURACY = 0.1  # reduction of the residual that is enough for now
@@ -471,7 +472,7 @@ class DecompositionState:
         Q[np.diag_indices_from(Q)] += 1e-13 * np.trace(Q) / len(Q) + 1e-300
         a, e, low, high, group = t.a[free], self.e[free], t.low[free], t.high[free], t.group[free]
         inside = np.arange(free.size)
-        for _ in range(FACE_DROPS):
+        for _ in range(min(FACE_DROPS, 2 + FACE_SOLVED // free.size)):
             p = self._newton_direction(Q[np.ix_(inside, inside)], e[inside], group[inside])
             with np.errstate(divide="ignore", invalid="ignore"):
                 room = np.where(p > 0.0, high[inside] - a[inside], low[inside] - a[inside]) / p
