@@ -284,7 +284,7 @@ class DecompositionState:
         self.primal = quadratic + support + float(b[:groups] @ self.qp.totals) + self.rest[0]
         self.dual = linear - quadratic + self.rest[1]
 
-    def synchronise(self) -> bool:
+    def synchronise(self, dtype: Any = None) -> bool:
         """Bring the scores of the left-out samples up to date and those back that may have to move.
 
         Returns whether the wanted gap, now of the whole problem, is still reached.
@@ -292,15 +292,14 @@ class DecompositionState:
         if not self.left_out:
             return self.seems_done()
         with self._phase("others"):
-            self._bring_back()
+            self._bring_back(self.cache.arena.dtype if dtype is None else dtype)
         self._account_for_others()
         self.take_stock()
         return self.seems_done()
 
-    def _bring_back(self) -> None:
+    def _bring_back(self, dtype: Any) -> None:
         """Bring left-out samples up to date. Sets: ``f``, and what is active."""
         qp, beta = self.qp, self.qp.expansion(self.variables())
-        dtype = np.float32 if qp.gram.fits_single else np.float64
         for samples, since in self.left_out:
             change = beta - since
             self.f[samples] += self._sums(change, samples, dtype)
@@ -335,6 +334,11 @@ class DecompositionState:
         if self.claimed:
             with self._phase("float64"):
                 self._recompute()
+            if self.left_out:  # their scores too, from scratch
+                out = np.flatnonzero(self.cache.column < 0)
+                self.f[out] = 0.0
+                self.left_out = [(out, np.zeros(self.f.size))]
+                self.synchronise(np.float64)
             if self.seems_done():
                 self.aim *= 0.1
         self.claimed = False
