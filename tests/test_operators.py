@@ -198,6 +198,16 @@ def test_cache_holds_what_was_fetched():
     assert cache.evaluations == 3 * 200  # nothing was missing
 
 
+def test_cache_refuses_more_rows_than_it_holds():
+    """Rows that are stored already would make room for the others, and their slots would be wrong."""
+    cache, Q = cached(slots=160)
+    rows = np.arange(cache.capacity)
+    cache.fetch(rows[-4:])
+    np.testing.assert_array_equal(cache.rows[cache.fetch(rows)], Q[rows])
+    with pytest.raises(ValueError, match=rf"{cache.capacity + 1} rows were asked for at once"):
+        cache.fetch(np.arange(cache.capacity + 1))
+
+
 def test_cache_opens_more_memory_when_rows_are_wanted_again():
     cache, Q = cached(slots=160)
     before = cache.nbytes

@@ -23,7 +23,7 @@ class RowCache:
     """Rows of ``scale K + shift``, in the columns ``columns``, in one block of at most ``megabytes``.
 
     A part of it is used at first, and twice as much whenever many rows had to be evaluated again.
-    ``fetch`` must never be asked for more than ``least_rows`` rows at a time.
+    It always has room for ``least_rows`` rows.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class RowCache:
         return min(self.open_values, self.arena.size) * self.arena.itemsize
 
     def fetch(self, samples: Index) -> Index:
-        """Slots of the rows of a few different samples; rows that are missing are evaluated together."""
+        """Slots of the rows of up to ``capacity`` different samples; those that are missing are evaluated together."""
+        if samples.size > self.capacity:  # some would make room for the others
+            raise ValueError(f"{samples.size} rows were asked for at once; the cache holds {self.capacity}.")
         self.clock[0] += 1
         present = self.slot[samples] >= 0
         self.used[self.slot[samples[present]]] = self.clock[0]  # not to be evicted for the others
@@ -150,17 +152,17 @@ class RowCache:
         """Open more of the arena once as many rows as it holds were evaluated again. Sets: ``open_values, regrets``."""
         self.regrets += int(self.known[missing].sum())
         self.known[missing] = True
-        if self.regrets > self._open_slots and self.open_values < self.arena.size:
+        if self.regrets > self.capacity and self.open_values < self.arena.size:
             self.open_values, self.regrets = 2 * self.open_values, 0
 
     @property
-    def _open_slots(self) -> int:
+    def capacity(self) -> int:
         """How many rows may be stored now."""
         return min(self.rows.shape[0], max(self.least_rows, self.open_values // max(1, self.columns.size)))
 
     def _oldest(self, count: int) -> Index:
         """The slots to use next: the free ones from the front, then those that were not wanted for the longest time."""
-        return np.sort(np.argpartition(self.used[: max(count, self._open_slots)], count - 1)[:count])
+        return np.sort(np.argpartition(self.used[: self.capacity], count - 1)[:count])
 
     def _evaluate(self, samples: Index, slots: Index) -> None:
         self.evaluations += samples.size * self.columns.size

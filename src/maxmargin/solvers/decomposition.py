@@ -456,7 +456,7 @@ class DecompositionState:
         t = self.active
         free = np.flatnonzero((t.a > t.low) & (t.a < t.high))
         rows, row_of = np.unique(self.qp.sample[t.variable[free]], return_inverse=True)
-        if free.size < 2 or rows.size > self.cache.rows.shape[0]:
+        if free.size < 2 or rows.size > self.cache.capacity:
             self.face_tried, self.face_patience = self.iterations, 2 * self.face_patience
             return False
         slots = self.cache.fetch(rows)
