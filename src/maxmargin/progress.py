@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -36,12 +37,20 @@ class ProgressLine:
         self.record = record
         if self.shown and time.perf_counter() - self.last >= self.seconds_between:
             self.last = time.perf_counter()
-            self._write(self.text(record))
+            self._write(
+                self.text(record)[: shutil.get_terminal_size().columns - 1]
+            )  # a line that wraps is not rewritten
 
     def text(self, record: Record) -> str:
         """What the line says about a record."""
         rate = record.iterations / record.seconds if record.seconds > 0.0 else 0.0
-        counters = "".join(f", {value:.3g} {key.replace('_', ' ')}" for key, value in record.counters.items())
+        phases = {key: value for key, value in record.counters.items() if key.startswith("seconds_")}
+        plain = {key: value for key, value in record.counters.items() if key not in phases}
+        counters = "".join(f", {value:.3g} {key.replace('_', ' ')}" for key, value in plain.items())
+        total = sum(phases.values())
+        if total > 0.0:
+            shares = (f"{key.removeprefix('seconds_')} {value / total:.0%}" for key, value in phases.items())
+            counters += f"; time: {', '.join(shares)}"
         return (
             f"{self.name}: {record.iterations} iterations ({rate:.3g}/s), relative gap {record.relative_gap:.2e}"
             f" -> {self.tol:.0e}, {record.seconds:.1f} s{self._time_left(record)}{counters}"
