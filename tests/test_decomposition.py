@@ -11,7 +11,7 @@ import referee
 from maxmargin import losses, penalties
 from maxmargin.kernels import RBF, Linear, Polynomial
 from maxmargin.minimize import minimize
-from maxmargin.operators import KernelGram
+from maxmargin.operators import KernelGram, gram
 from maxmargin.operators.gram import StoredGram
 from maxmargin.operators.row_cache import RowCache
 from maxmargin.problem import Problem
@@ -47,6 +47,30 @@ def test_the_certificate_is_the_referees_with_float32_rows(C, layout):
     assert solution.status is Status.CONVERGED
     assert solution.history[-1].counters["megabytes"] > 0.0
     assert referees_gap(X, y, C, 0.1, solution) == pytest.approx(solution.certificate.relative_gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+def test_the_estimate_of_rounding_covers_it(C):
+    X, y = noisy(3000)
+    problem = problem_of(X, y, C)
+    state = Decomposition(shrinking=False).start(problem, None)
+    while state.relative_gap > 0.05:
+        state.step()
+    assert state.cache.arena.dtype == np.float32
+    exact = problem.operator.apply(state.qp.expansion(state.variables()))
+    assert 0.0 < np.abs(state.live - exact).max() < 2.0 * state.drift
+    assert state.drift < 100.0 * np.abs(state.live - exact).max()
+
+
+def test_screening_does_not_change_the_certificate(monkeypatch):
+    X, y = noisy(4000)
+    problem = problem_of(X, y, 1.0)
+    solution = minimize(problem, Decomposition(), tol=1e-3, max_time=60.0)
+    monkeypatch.setattr(KernelGram, "apply_where", lambda self, w, matters: self.apply(w))
+    plain = problem.certify(solution.point)
+    assert solution.certificate.primal == pytest.approx(plain.primal, rel=1e-13)
+    assert solution.certificate.dual == pytest.approx(plain.dual, rel=1e-13)
+    assert np.count_nonzero(solution.point.alpha) * np.sum(solution.point.alpha == 0.0) > gram.SCREENED_VALUES
 
 
 def test_with_and_without_shrinking_the_optimum_is_the_same():

@@ -9,8 +9,20 @@ from hypothesis.extra import numpy as hnp
 
 from maxmargin.bisection import middle_minimiser
 from maxmargin.kernels import RBF, Laplacian, Linear
-from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, cross_gram, gram, row_cache
+from maxmargin.operators import (
+    CallableGram,
+    Columns,
+    KernelGram,
+    PrecomputedGram,
+    Rows,
+    arena,
+    cross_gram,
+    gram,
+    row_cache,
+)
+from maxmargin.operators.arena import SMALLEST, memory_for
 from maxmargin.operators.row_cache import BATCH, RowCache
+from maxmargin.threads import Workers
 
 examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 entries = st.floats(-100.0, 100.0).map(lambda v: 0.0 if abs(v) < 1e-3 else v)
@@ -183,6 +195,38 @@ def test_a_bad_callable_is_refused_with_the_fact(function, fragment):
 # ---- the cache of rows -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("n", [1, 479, 481, 1000, 2100])
+def test_one_half_of_a_kernel_matrix_is_enough_for_its_product(layout, n):
+    X, w = random_matrix(n), np.random.default_rng(1).normal(size=n)
+    results = []
+    for threads in (1, 2, 3):
+        operator = KernelGram(RBF(0.3), layout(X), Workers(threads))
+        results.append(operator.tiles.symmetric_sums(operator.columns(None, np.float64), w))
+    np.testing.assert_allclose(results[0], cross_gram(RBF(0.3), X, X) @ w, rtol=1e-11, atol=1e-11)
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize(("d", "offset"), [(3, 0.0), (60, 0.0), (60, 100.0)])
+def test_scores_are_float64_where_they_matter_and_within_their_bound_elsewhere(layout, d, offset):
+    X, rng = random_matrix(4000, d) + offset, np.random.default_rng(1)
+    w = np.where(rng.random(4000) < 0.3, rng.normal(size=4000), 0.0)
+    operator, bounds, asked = KernelGram(RBF(1.0 / d), layout(X)), np.zeros(4000), rng.random(4000) < 0.1
+
+    def matters(samples, scores, error):
+        assert not w[samples].any()
+        bounds[samples] = np.where(asked[samples], 0.0, error)
+        return asked[samples]
+
+    mistakes = np.abs(operator.apply_where(w, matters) - operator.apply(w))
+    assert (bounds > 0.0).sum() > 2000
+    assert mistakes[bounds == 0.0].max() < 1e-10
+    assert (mistakes <= bounds + 1e-10).all()
+    assert mistakes.max() > 1e-9  # of float32, or nothing was saved
+
+
 def cached(n=200, slots=40, lam=1.0, shift=0.0):
     K = KernelGram(RBF(0.3), random_matrix(n, 3, 6)).block(np.arange(n))
     return RowCache(PrecomputedGram(K), slots * 8 * n / 2**20, 1.0 / lam, shift), K / lam + shift
@@ -196,6 +240,40 @@ def test_cache_holds_what_was_fetched():
     assert cache.evaluations == 3 * 200
     cache.fetch(np.array([9, 5]))
     assert cache.evaluations == 3 * 200  # nothing was missing
+
+
+class Owner:
+    """Something that can be referred to weakly."""
+
+
+@pytest.mark.skipif(not arena.POSSIBLE, reason="this system cannot take memory back while it is mapped")
+def test_memory_is_used_again_but_never_by_two_at_once(monkeypatch):
+    monkeypatch.setattr(arena, "_kept", [])
+    first, second = Owner(), Owner()
+    a, b = (memory_for(owner, SMALLEST, np.float32) for owner in (first, second))
+    a[:], b[:] = 1.0, 2.0
+    assert (a == 1.0).all()
+    where = a.ctypes.data
+    del a, first
+    third = Owner()
+    c = memory_for(third, SMALLEST // 2, np.float64)
+    assert c.ctypes.data == where
+    c[:] = 3.0
+    assert (b == 2.0).all()
+    assert memory_for(Owner(), 10, np.float64).size == 10
+
+
+@pytest.mark.skipif(not arena.POSSIBLE, reason="this system cannot take memory back while it is mapped")
+def test_memory_that_is_kept_is_bounded_and_large_enough(monkeypatch):
+    monkeypatch.setattr(arena, "_kept", [])
+    owners = [Owner() for _ in range(arena.KEPT_BLOCKS + 3)]
+    for owner in owners:
+        memory_for(owner, SMALLEST, np.uint8)
+    del owner, owners
+    assert len(arena._kept) == arena.KEPT_BLOCKS
+    keeper = Owner()
+    assert memory_for(keeper, 3 * SMALLEST, np.uint8).size == 3 * SMALLEST
+    assert not arena._kept
 
 
 def test_cache_refuses_more_rows_than_it_holds():

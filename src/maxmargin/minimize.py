@@ -194,7 +194,7 @@ class _Run:
     def _check_is_due(self, state: Any) -> bool:
         """At rounds 1, 2, 4, 8, ..., as long as certificates, this one included, stay a small share of the work."""
         power_of_two = self.rounds & (self.rounds - 1) == 0
-        return power_of_two and self.passes + state.certificate_passes <= 0.25 * state.counters["passes"]
+        return power_of_two and self.passes + state.certificate_passes <= 0.1 * state.counters["passes"]
 
     def _is_stalled(self) -> bool:
         gap = self.history[-1].relative_gap

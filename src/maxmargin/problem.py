@@ -22,7 +22,7 @@ from maxmargin._jit import compiled, compiled_methods
 from maxmargin.bisection import middle_minimiser
 from maxmargin.operators import Columns, Rows
 from maxmargin.penalties import L2
-from maxmargin.protocols import Float, Intercept, Loss, Operator, Penalty
+from maxmargin.protocols import Array, Float, Index, Intercept, Loss, Operator, Penalty
 from maxmargin.solution import Certificate, Point
 
 
@@ -58,7 +58,7 @@ class Problem:
         """Primal and dual value at a point, recomputed from the data."""
         if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
             return Certificate(math.inf, -math.inf)
-        z = self.operator.apply(point.w)
+        z = self._scores(point)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
         primal = self.losses(z + point.b) + self._penalty(point, z)
         conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
@@ -66,6 +66,19 @@ class Problem:
         if self.kernelised and not self.operator.positive:  # type: ignore[attr-defined]
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
+
+    def _scores(self, point: Point) -> Float:
+        """The scores without the intercept, in float64 wherever they count: a loss that is zero for certain adds zero.
+
+        So the primal value is what it would be with float64 everywhere.
+        """
+        if not self.kernelised or point.alpha is None:
+            return self.operator.apply(point.w)
+
+        def matters(samples: Index, scores: Float, error: Float) -> Array:
+            return _may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
+
+        return self.operator.apply_where(point.w, matters)  # type: ignore[attr-defined]
 
     def losses(self, z: Float) -> float:
         """``sum_i s_i loss(z_i, y_i)``."""
@@ -157,6 +170,16 @@ def _losses(loss: Any, z: Float, y: Float, s: Float) -> float:
         if s[i] > 0.0:
             total += s[i] * loss.value(z[i], y[i])
     return total
+
+
+@compiled
+def _may_cost(loss: Any, z: Float, error: Float, y: Float, s: Float) -> Array:
+    """Whether each loss could be other than zero; it is convex, and zero between two zeros."""
+    out = np.empty(z.shape[0], dtype=np.bool_)
+    for i in range(z.shape[0]):
+        ends = loss.value(z[i] - error[i], y[i]) + loss.value(z[i] + error[i], y[i])
+        out[i] = s[i] > 0.0 and ends != 0.0
+    return out
 
 
 @compiled

@@ -9,14 +9,13 @@ import numpy as np
 from maxmargin.estimators._task import Task
 from maxmargin.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
-from maxmargin.operators.gram import checked_values, dense64
+from maxmargin.operators.gram import checked_values, dense64, rounding_of_rbf
 from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
 from maxmargin.protocols import Float, Kernel, Operator, Solver
 from maxmargin.solvers import automatic, make_solver
 from maxmargin.threads import Workers, workers_for
 
 SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
-SINGLE_ROUNDING = 6e-8
 GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
 KERNEL_NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 
@@ -115,16 +114,14 @@ def kernel_solver(estimator: Any, n_features: int, *, rows_allowed: bool) -> Sol
 def single_error(estimator: Any, X: Any) -> Float | None:
     """A bound on what float32 kernel values change in the score of each sample; ``None`` if they are not to be used.
 
-    Only for the Gaussian kernel, whose values are at most 1: their error is that of the exponent, the rounding of a sum
-    of products. The errors of different support vectors are counted as if all had the same sign.
+    Only for the Gaussian kernel, whose values are at most 1.
     """
     if estimator.kernel != "rbf" or X.shape[0] * estimator.support_.size < SMALL_PREDICTION:
         return None
     sizes = squared_lengths(vectors_of(X), X.shape[0])
     largest = float(squared_lengths(vectors_of(estimator.support_vectors_), estimator.support_.size).max(initial=0.0))
-    exponent = estimator._gamma * (sizes + largest) * (4.0 + np.sqrt(X.shape[1]))
     total = float(np.abs(estimator._expansions()).sum(axis=1).max(initial=0.0))
-    return SINGLE_ROUNDING * (8.0 + exponent) * total
+    return rounding_of_rbf(make_kernel(estimator), X.shape[1], sizes, largest) * total
 
 
 def kernel_scores(estimator: Any, X: Any, expansions: Float, dtype: Any = np.float64) -> Float:

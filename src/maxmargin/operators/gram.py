@@ -5,10 +5,11 @@ Certificates are made of float64 tiles. Solvers may ask for rows in float32, whi
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,12 +21,23 @@ from maxmargin.operators.rows import Matrix, is_sparse
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
-TILE_BYTES = 2**20  # stays near the processor between product and kernel map
+TILE_BYTES = 2**21  # stays near the processor between product and kernel map
 WIDEST_TILE = 4096
+NARROW_TILE = 256  # columns; not narrowed further
+LEAST_TILES = 4
+FEW_SUMS = 4
 LEFT_VALUES = 2**22  # of the samples that are laid out for tiles at a time
 POSITIVITY_SAMPLES = 1500
 PREDICTED_AT_A_TIME = 2**14  # samples
+SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
+SYMMETRIC_TILE, SYMMETRIC_TABLE = (480, 240), (64, 1920)  # rows and columns of a tile; multiples of each other
+LAID_OUT = 4  # times as much as for tiles in general, if that halves the work
+SINGLE_ROUNDING = 6e-8
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
+
+
+# Given samples, their scores and a bound on the error of each: whether the error could change anything.
+Matters: TypeAlias = Callable[[Index, Float, Float], Array]
 
 
 class Gram(Protocol):
@@ -59,6 +71,9 @@ class Gram(Protocol):
 
     def apply(self, w: Float) -> Float:
         """``K w`` in float64."""
+
+    def apply_where(self, w: Float, matters: Matters) -> Float:
+        """``K w``, in float64 where ``w`` is not zero or it matters, and at most an error away from it elsewhere."""
 
     def adjoint(self, alpha: Float) -> Float:
         """``alpha``: it is already the expansion of ``sum_i alpha_i phi(x_i)``."""
@@ -94,6 +109,10 @@ class _AnyGram:
     def apply(self, w: Float) -> Float:
         """``K w`` from the rows where ``w`` is not zero; ``K`` is symmetric."""
         return self.sums(w, self._all_columns)
+
+    def apply_where(self, w: Float, matters: Matters) -> Float:
+        """``K w`` in float64, whatever matters."""
+        return self.apply(w)
 
     def adjoint(self, alpha: Float) -> Float:
         """The expansion of ``sum_i alpha_i phi(x_i)``."""
@@ -174,6 +193,24 @@ class KernelGram(_AnyGram):
     def sums(self, weights: Float, columns: Points) -> Float:
         """``K[columns, :] @ weights``."""
         return self.tiles.sums(self.columns(None, columns.dtype), weights[None, :], columns)[0]
+
+    def apply_where(self, w: Float, matters: Matters) -> Float:
+        """``K w``: among the support vectors from one half of the matrix, elsewhere first in float32.
+
+        Only for the Gaussian kernel, where the rounding of float32 is known relative to each value.
+        """
+        support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
+        if not isinstance(self.kernel, RBF) or support.size * rest.size < SCREENED_VALUES or not self.fits_single:
+            return self.apply(w)
+        z = np.empty(self.n_samples)
+        z[support] = self.tiles.symmetric_sums(self._doubles.take(support), w[support])
+        z[rest], size = self.tiles.sums(self._singles, np.stack([w, np.abs(w)]), self._singles.take(rest))
+        sq = self._doubles.sq
+        error = rounding_of_rbf(self.kernel, self.X.shape[1], sq[rest], float(sq[support].max(initial=0.0))) * size
+        doubtful = rest[matters(rest, z[rest], error)]
+        if doubtful.size:
+            z[doubtful] = self.sums(w, self._doubles.take(doubtful))
+        return z
 
     @cached_property
     def _doubles(self) -> Points:
@@ -352,7 +389,11 @@ class Tiles:
                 for rows, some in lefts:
                     m = self._measure(some, rows, columns, stretch)
                     _map(kernel, m, sq_left[rows], columns.sq[stretch])
-                    out[:, stretch] += w[:, rows] @ m
+                    if w.shape[0] <= FEW_SUMS:  # faster one by one: a matrix product would first copy the tile
+                        for total, part in zip(out, w, strict=True):
+                            total[stretch] += part[rows] @ m
+                    else:
+                        out[:, stretch] += w[:, rows] @ m
 
         for group in _stretches(support.size, _rows_at_a_time(left)):
             chunks = list(_stretches(group.stop - group.start, left.rows_per_tile, group.start))
@@ -360,9 +401,37 @@ class Tiles:
             self.workers.run(work, [(lefts, part) for part in self._tiles_for(tall, columns)])
         return out
 
+    def symmetric_sums(self, points: Points, w: Float) -> Float:
+        """``k(points, points) @ w`` in float64: the values of one half of the matrix serve both."""
+        n = len(points)
+        if n > LAID_OUT * _rows_at_a_time(points):
+            return self.sums(points, w[None, :], points)[0]
+        height, width = SYMMETRIC_TILE if isinstance(points, DensePoints) else SYMMETRIC_TABLE
+        lefts = [(rows, points.left(np.arange(rows.start, rows.stop))) for rows in _stretches(n, height)]
+        units = list(_stretches(n, max(height, width)))  # whose columns see each other twice
+        out, mirrored = np.zeros(n), [np.zeros(unit.start) for unit in units]
+
+        def work(numbers: Iterator[int]) -> None:
+            for number in numbers:
+                unit, back = units[number], mirrored[number]
+                for stretch in _stretches(unit.stop - unit.start, width, unit.start):
+                    for rows, some in lefts[: -(-unit.stop // height)]:
+                        m = self._measure(some, rows, points, stretch)
+                        _map(self.kernel, m, points.sq[rows], points.sq[stretch])
+                        out[stretch] += w[rows] @ m
+                        if rows.start < unit.start:
+                            back[rows] += m @ w[stretch]
+
+        self.workers.run(work, range(len(units) - 1, -1, -1))  # the longest first
+        for part in mirrored:
+            out[: part.size] += part
+        return out
+
     def _tiles_for(self, rows: slice, columns: Points) -> list[slice]:
         width = min(WIDEST_TILE, TILE_BYTES // (columns.dtype.itemsize * max(1, rows.stop - rows.start)))
-        return list(_stretches(len(columns), width))
+        width -= 16 if width > 64 else 0  # rows whose length is a power of two compete for the same cache lines
+        share = -(-len(columns) // (16 * LEAST_TILES)) * 16  # or some threads would have nothing to do
+        return list(_stretches(len(columns), min(width, max(share, NARROW_TILE))))
 
     def _measure(self, some: Any, rows: slice, columns: Points, stretch: slice) -> Array:
         """The measurements of a tile, in memory that this thread uses again and again."""
@@ -375,6 +444,15 @@ class Tiles:
         measure = columns.distances if isinstance(self.kernel, MEASURED_BY_DISTANCE) else columns.products
         measure(some, stretch.start, stretch.stop, out)
         return out
+
+
+def rounding_of_rbf(kernel: Any, d: int, sq: Float, largest_sq: float) -> Float:
+    """A bound on the relative error of float32 values, and of float32 sums of a tile's rows, for points of some size.
+
+    A value's error is that of its exponent: the rounding of a sum of ``d`` products. Those errors have random signs,
+    hence the root; over different rows they are counted as if all had the same sign.
+    """
+    return SINGLE_ROUNDING * (32.0 + kernel.gamma * (sq + largest_sq) * (4.0 + min(float(d), 4.0 * math.sqrt(d))))
 
 
 def centre_for(kernel: Kernel, X: Matrix) -> Float | None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.operators.arena import memory_for
 from maxmargin.operators.gram import Gram
 from maxmargin.protocols import Array, Float, Index
 
@@ -38,7 +39,7 @@ class RowCache:
         n = gram.n_samples
         self.gram, self.scale, self.shift, self.least_rows = gram, scale, shift, min(n, least_rows)
         values = int(megabytes * 2**20 / np.dtype(dtype).itemsize)
-        self.arena = np.empty(min(n * n, max(values, self.least_rows * n)), dtype=dtype)
+        self.arena = memory_for(self, min(n * n, max(values, self.least_rows * n)), dtype)
         self.slot: Index = np.full(n, -1)  # of each sample, or -1
         self.clock: Index = np.zeros(1, dtype=np.int64)
         self.evaluations = 0

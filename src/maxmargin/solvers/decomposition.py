@@ -33,7 +33,7 @@ SHRINK_SHARE = 0.35  # worth the copying if so many can be left out at once
 PRECISE_SAMPLES = 256  # so few samples cost nothing: they are solved to the last digit
 DOUBLE_SAMPLES = 1024  # up to here, float64 costs little
 ROUNDING = 1e-14  # of the gradient, relative to its size: no step is worth less
-ROUNDING_OF_VALUES = 4.0  # of a kernel value, in units of the last place of the largest
+ROUNDING_OF_VALUES = 2.0  # of a kernel value, in units of the last place of the largest
 DRIFT_SHARE = 0.1  # of the violation: with more rounding in the gradient, it is recomputed
 FACE_MISSES = 8  # with more rows missing in the last block, the set of support vectors is not known yet
 FACE_PATIENCE = 4  # blocks before all free variables are tried at once; doubles if that gains less
@@ -135,7 +135,7 @@ class _Active:
 
 
 class DecompositionState:
-    """After every step ``live`` is ``K a`` for the active samples, up to rounding that ``drift`` bounds.
+    """After every step ``live`` is ``K a`` for the active samples, up to rounding, of which ``drift`` is an estimate.
 
     ``f`` holds the scores of the samples that are left out, and ``left_out`` lists them by generation: the samples, and
     the expansion to which their scores belong.
@@ -146,7 +146,8 @@ class DecompositionState:
     largest: float  # kernel value
     rounding: float  # of a kernel value
     flat: float  # a pair with less curvature counts as flat
-    drift: float  # bound on the rounding in ``live``
+    drift: float  # estimate of the rounding in ``live``
+    exact_at: Float  # the variables for which ``live`` was computed in float64
     block_place: Index  # of each variable in the last block's matrix, or -1
     block_matrix: Array
     spare_matrix: Array
@@ -170,7 +171,7 @@ class DecompositionState:
         self._open_cache(np.float64 if n <= DOUBLE_SAMPLES or not qp.gram.fits_single else np.float32)
         self.left_out: list[tuple[Index, Float]] = []
         self.f = self._sums(qp.expansion(a), np.arange(n), np.float64)
-        self.live = self.f.copy()
+        self.live, self.exact_at = self.f.copy(), a.copy()
         self.take_stock()
 
     @property
@@ -231,13 +232,15 @@ class DecompositionState:
             self.take_stock()
             if self.rest_gap > 0.5 * (self.primal - self.dual):
                 self.synchronise()
-        if self.violation <= ROUNDING * self.size:
-            self.synchronise()
-            self.exhausted = self.violation <= ROUNDING * self.size
-        elif self.drift > DRIFT_SHARE * self.violation:
+        least = ROUNDING * self.size
+        if self.drift > DRIFT_SHARE * max(self.violation, least):
             self._refresh()
+        elif self.violation <= least:
+            self.synchronise()
+            self.exhausted = self.violation <= least
         elif self.options.shrinking:
-            self._shrink()
+            with self._phase("shrink"):
+                self._shrink()
 
     def _improve_block(self) -> None:
         """Choose a block and solve it. Sets: ``active.a``, ``live``."""
@@ -259,10 +262,9 @@ class DecompositionState:
         self.last_block = active.variable[block]
 
     def _move(self, slots: Index, change: Float) -> None:
-        """Add rows to the scores. Sets: ``live, drift, work``."""
+        """Add rows to the scores. Sets: ``live, work``."""
         moved = np.flatnonzero(change)
         self.cache.add_rows(slots[moved], change[moved], self.live)
-        self.drift += self.rounding * float(np.sqrt(change @ change))
         self.work += moved.size * self.cache.columns.size
 
     def take_stock(self) -> None:
@@ -272,6 +274,9 @@ class DecompositionState:
         self.violation = max(0.0, float((self.up - self.down).max()))
         # The scores may cancel (nu machines), but not the rounding in them.
         self.size = max(float(np.abs(t.q).max(initial=0.0)), self.largest * float(np.sqrt(t.a @ t.a)), 1e-300)
+        # A row is wrong by the same amount whenever it is added, so that only the sum of all moves counts.
+        moved = self.variables() - self.exact_at
+        self.drift = self.rounding * float(np.sqrt(moved @ moved))
         # Where no variable can rise, or none can fall, the other end serves as the multiplier.
         self.middle = np.zeros(self.up.size)
         for g, ends in enumerate(zip(self.up, self.down, strict=True)):
@@ -398,7 +403,14 @@ class DecompositionState:
         K[:] = 0.0
         known = self.block_place[t.variable[block]]
         old, new = np.flatnonzero(known >= 0), np.flatnonzero(known < 0)
-        _gather(self.cache.rows, slots, t.column[block], t.D[block], place, last, known, old, new, K)
+        rows, columns, D = self.cache.rows, t.column[block], t.D[block]
+
+        def work(parts: Iterator[Index]) -> None:
+            for part in parts:
+                _gather(rows, slots, columns, D, place, part, K)
+
+        self.qp.gram.workers.run(work, np.array_split(new, 4) if new.size >= 128 else [new])
+        _copy_block(last, known, old, new, place, K)
         self.block_place[self.last_block] = -1
         self.block_place[t.variable[block]] = place
         self.block_matrix, self.spare_matrix = K, last
@@ -543,7 +555,6 @@ class DecompositionState:
                 change = change * length
             a = np.clip(a + change, low, high)
             self.live += length * h
-            self.drift += self.rounding * float(np.sqrt(change @ change))
             e = e - (length * h[column] + D * change)
             if blocked:
                 break
@@ -588,7 +599,6 @@ class DecompositionState:
         self.largest = float(np.abs(qp.gram.diagonal()).max(initial=0.0)) / qp.lam + abs(qp.shift)
         unit = float(np.finfo(dtype).eps)
         self.rounding, self.flat = ROUNDING_OF_VALUES * unit * self.largest, unit * self.largest + 1e-300
-        self.drift = 0.0
         self.block_place = np.full(self.a.size, -1)
         self.block_matrix = self.spare_matrix = np.empty((0, 0), dtype=dtype)
 
@@ -615,7 +625,7 @@ class DecompositionState:
         """The scores of the active samples, from scratch in float64. Sets: ``live``, and what depends on it."""
         self.refreshes += 1
         self.live = self._sums(self.qp.expansion(self.variables()), self.cache.columns, np.float64)
-        self.drift = 0.0
+        self.exact_at = self.a.copy()
         self.take_stock()
 
     def _sums(self, beta: Float, samples: Index, dtype: Any) -> Float:
@@ -742,19 +752,21 @@ def _in_the_middle(a: Float, e: Float, low: Float, high: Float, group: Index, up
 
 
 @compiled
-def _gather(
-    rows: Array, slots: Index, columns: Index, D: Float, place: Index, last: Array, known: Index, old: Index,
-    new: Index, K: Array,
-) -> None:  # fmt: skip
-    """The block's own matrix, each variable at its place. Sets: ``K``, which has zeros in the empty places.
-
-    Reading a few columns of a row brings most of the row from memory, so what the last block's matrix has is not read.
-    """
+def _gather(rows: Array, slots: Index, columns: Index, D: Float, place: Index, new: Index, K: Array) -> None:
+    """The rows of a block's matrix that are new, each variable at its place. Sets: ``K``."""
     for i in new:
         source, target = rows[slots[i]], K[place[i]]
         for j in range(slots.shape[0]):
             target[place[j]] = source[columns[j]]
         target[place[i]] += D[i]
+
+
+@compiled
+def _copy_block(last: Array, known: Index, old: Index, new: Index, place: Index, K: Array) -> None:
+    """The other rows, from the last block's matrix and by symmetry. Sets: ``K``.
+
+    Reading a few columns of a stored row would bring most of it from memory.
+    """
     for i in old:
         source, target = last[known[i]], K[place[i]]
         for k in old:
