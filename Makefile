@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint check bench bench-kernels clean
+.PHONY: demo test lint check bench bench-kernels bench-linear clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -25,6 +25,9 @@ bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--dat
 
 bench-kernels: $(VENV)/installed-bench ## the table of the kernel machines: make bench-kernels ARGS="--data DIR"
 	$(BIN)/python benchmarks/kernels.py $(ARGS)
+
+bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make bench-linear ARGS="--data DIR"
+	$(BIN)/python benchmarks/linear.py $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -19,6 +19,7 @@ from maxmargin.operators import (
     cross_gram,
     gram,
     row_cache,
+    rows,
 )
 from maxmargin.operators.arena import SMALLEST, memory_for
 from maxmargin.operators.row_cache import BATCH, RowCache
@@ -387,3 +388,21 @@ def test_middle_minimiser_looks_beyond_its_scale():
 
 def test_middle_minimiser_of_a_constant_is_zero():
     assert middle(Kinks([]), 3.0) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_rows_in_parts_give_the_same_bits_for_any_number_of_threads(layout, monkeypatch):
+    monkeypatch.setattr(rows, "PART_ENTRIES", 500)
+    monkeypatch.setattr(rows, "TILE_ROWS", 64)
+    X, rng = random_matrix(700, 9), np.random.default_rng(2)
+    w, alpha, h = rng.normal(size=9), rng.normal(size=700), np.maximum(0.0, rng.normal(size=700))
+    one, three = (Rows(layout(X), Workers(count)) for count in (1, 3))
+    assert len(one.parts) > 3
+    for A in (one, three):
+        np.testing.assert_allclose(A.apply(w), X @ w, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(A.adjoint(alpha), X.T @ alpha, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(A.weighted_gram(h), X.T @ (h[:, None] * X), rtol=1e-12, atol=1e-12)
+    for product, argument in (("apply", w), ("adjoint", alpha), ("weighted_gram", h)):
+        assert np.array_equal(getattr(one, product)(argument), getattr(three, product)(argument))
+    some = np.array([3, 3, 699, 0])
+    np.testing.assert_array_equal(one.take(some).apply(w), one.apply(w)[some])

@@ -55,19 +55,30 @@ def bag_of_words(n: int, d: int, words: int, seed: int = 0) -> tuple[Any, Any]:
 
 
 def read_libsvm(
-    name: str, *, dense: bool = False, scale: tuple[float, float] | None = None, labels: tuple[int, int] | None = None
+    name: str,
+    *,
+    dense: bool = False,
+    scale: tuple[float, float] | None = None,
+    standardised: bool = False,
+    labels: tuple[int, int] | None = None,
+    one_against_rest: bool = False,
 ) -> Callable[[Path], tuple[Any, Any]]:
-    """A reader of ``<name>/<name>.train.libsvm.xz``: as rows, scaled to a range, restricted to two labels."""
+    """A reader of ``<name>/<name>.train.libsvm.xz``: as rows, scaled, with two labels, or the last against the rest."""
 
     def read(directory: Path) -> tuple[Any, Any]:
         X, y = _read(directory, name)
         if labels is not None:
             kept = np.isin(y, labels)
             X, y = X[kept], y[kept]
+        elif np.unique(y).size > 2 and not one_against_rest:
+            raise ValueError(f"{name} has more than two classes: choose two labels, or one against the rest.")
         if dense:
             X = X.toarray()
         if scale is not None:
             X = _scaled(X, *scale)
+        if standardised:
+            spread = X.std(axis=0)
+            X = (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
         return X, np.where(y == y.max(), 1.0, -1.0)
 
     return read

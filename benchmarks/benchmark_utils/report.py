@@ -61,7 +61,7 @@ def tables(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
 
 def summary(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
     """Wins, losses and the geometric mean of the ratios."""
-    duels = [_duel(outcome.entries, target)[0] for outcome in outcomes for target in targets]
+    duels = [duel_of(outcome.entries, target)[0] for outcome in outcomes for target in targets]
     wins, losses = (sum(duel.won is side for duel in duels) for side in (True, False))
     ratios = [duel.ratio for duel in duels if duel.ratio is not None]
     mean = f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}" if ratios else "-"
@@ -100,7 +100,7 @@ def _table(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
     rows = [["workload", "n x d", "gap", *solvers, "ratio", "best peer"]]
     for outcome in outcomes:
         for target in targets:
-            duel, best = _duel(outcome.entries, target)
+            duel, best = duel_of(outcome.entries, target)
             cells = [cell([e for e in outcome.entries if e.solver == s], target) for s in solvers]
             size = "x".join(map(str, outcome.shape))
             described = "" if best is None else f"{best.solver} {best.setting} tol={best.chosen[target]:.0e}"
@@ -109,7 +109,8 @@ def _table(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
     return aligned(rows)
 
 
-def _duel(entries: Sequence[Entry], target: float) -> tuple[Duel, Entry | None]:
+def duel_of(entries: Sequence[Entry], target: float) -> tuple[Duel, Entry | None]:
+    """Ours against the best peer, and that peer."""
     ours = fastest((e for e in entries if e.is_ours), target)
     peer = fastest((e for e in entries if not e.is_ours), target)
     return Duel(*(None if e is None else e.median(target) for e in (ours, peer))), peer

@@ -140,11 +140,16 @@ def _real_linear() -> list[Workload]:
         "a9a": (libsvm("a9a"), False),
         "w8a": (libsvm("w8a"), False),
         "rcv1": (libsvm("rcv1_ccat"), False),
+        "news20": (libsvm("news20", one_against_rest=True), False),
+        "ijcnn1": (libsvm("ijcnn1", dense=True), False),
         "cod-rna": (libsvm("cod-rna", dense=True, scale=(0, 1)), False),
-        "covtype": (libsvm("covtype.binary", dense=True, scale=(0, 1)), False),
+        "mnist": (data.read_mnist(60_000), False),
+        "covtype-scaled": (libsvm("covtype.binary", dense=True, scale=(0, 1)), False),
+        "covtype-standardised": (libsvm("covtype.binary", dense=True, standardised=True), False),
+        "covtype-raw": (libsvm("covtype.binary", dense=True), False),
     }
-    # Without an intercept all libraries solve the same problem; with one, two sets show what it costs.
-    with_intercept = {"a9a", "covtype"}
+    # Without an intercept all libraries solve the same problem; with one, some sets show what it costs.
+    with_intercept = {"a9a", "covtype-scaled", "covtype-standardised", "covtype-raw"}
     return [
         _real(f"{source}-{loss}-{intercept}", Task("linear", LOSSES[loss], 1.0, intercept=kind), read, quick)
         for source, (read, quick) in sources.items()

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from maxmargin.datasets import load_planets
 from maxmargin.estimators import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Verdict, certify
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
@@ -26,5 +27,6 @@ __all__ = [
     "Status",
     "Verdict",
     "certify",
+    "load_planets",
     "minimize",
 ]

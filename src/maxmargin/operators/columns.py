@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from maxmargin.operators.rows import Matrix, combination, is_sparse, products_with, squared_lengths, vectors_of
+from maxmargin.operators.rows import Matrix, Rows, is_sparse
 from maxmargin.protocols import Float
+from maxmargin.threads import Workers
 
 
 class Columns:
     """The map ``w -> X w`` for a matrix stored by columns (Fortran order or CSC)."""
 
-    def __init__(self, X: Matrix) -> None:
-        self.vectors = vectors_of(X.tocsc().T if is_sparse(X) else X.T)
+    def __init__(self, X: Matrix, workers: Workers | None = None) -> None:
+        self.transposed = Rows(X.tocsc().T if is_sparse(X) else X.T, workers)
+        self.vectors = self.transposed.vectors
         self.n_samples, self.n_features = X.shape
 
     def apply(self, w: Float) -> Float:
         """``X w``."""
-        return combination(self.vectors, w, self.n_samples)
+        return self.transposed.adjoint(w)
 
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
-        return products_with(self.vectors, self.n_features, alpha)
+        return self.transposed.apply(alpha)
 
     def squared_lengths(self) -> Float:
         """Squared norms of the columns."""
-        return squared_lengths(self.vectors, self.n_features)
+        return self.transposed.squared_lengths()
 
     def passes(self, w: Float) -> float:
         """One product reads the matrix once."""

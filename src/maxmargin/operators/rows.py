@@ -6,15 +6,19 @@ that each loop is written once. Results are accumulated in float64 whatever the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._jit import compiled, compiled_methods
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Float, Index
+from maxmargin.threads import Workers
 
 TILE_ROWS = 4096  # at a time, where a copy of rows is needed
+PART_ENTRIES = 2**21  # of a matrix, for one thread at a time: some milliseconds
+GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
 Matrix: TypeAlias = Any  # a 2-d ndarray or a scipy sparse array or matrix
 
 
@@ -55,14 +59,20 @@ class SparseVectors(NamedTuple):
     """The rows of a CSR matrix."""
 
     data: Array
-    indices: Array
+    indices: Array  # unsigned: a signed one might be negative, and every access would have to look
     indptr: Array
 
     def dot(self, i: int, w: Float) -> float:
-        total = 0.0
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            total += self.data[k] * w[self.indices[k]]
-        return total
+        k, stop = self.indptr[i], self.indptr[i + 1]
+        even, odd = 0.0, 0.0
+        while k + 4 <= stop:  # two sums that do not wait for each other
+            even += self.data[k] * w[self.indices[k]] + self.data[k + 2] * w[self.indices[k + 2]]
+            odd += self.data[k + 1] * w[self.indices[k + 1]] + self.data[k + 3] * w[self.indices[k + 3]]
+            k += 4
+        while k < stop:
+            even += self.data[k] * w[self.indices[k]]
+            k += 1
+        return even + odd
 
     def add(self, i: int, step: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
@@ -92,7 +102,8 @@ def vectors_of(X: Matrix) -> DenseVectors | SparseVectors:
         if not X.has_canonical_format:  # norms need each entry once; the user's matrix is left as it is
             X = X.copy()
             X.sum_duplicates()
-        return SparseVectors(_as_float(X.data), X.indices, X.indptr.astype(np.int64, copy=False))
+        indices = X.indices.view(f"u{X.indices.itemsize}")
+        return SparseVectors(_as_float(X.data), indices, X.indptr.astype(np.int64, copy=False))
     return DenseVectors(np.ascontiguousarray(_as_float(np.asarray(X))))
 
 
@@ -101,19 +112,50 @@ def _as_float(values: Array) -> Array:
 
 
 class Rows:
-    """The map ``w -> X w`` for a matrix stored by rows."""
+    """The map ``w -> X w`` for a matrix stored by rows, in parts that several threads can share.
 
-    def __init__(self, X: Matrix) -> None:
+    The parts depend on the matrix alone, so that results are the same bits for any number of threads.
+    """
+
+    def __init__(self, X: Matrix, workers: Workers | None = None) -> None:
         self.vectors = vectors_of(X)
         self.n_samples, self.n_features = X.shape
+        self.workers = workers or Workers()
+        self.entries = int(self.vectors[0].size)
+        self.parts = self._parts(PART_ENTRIES)
+
+    def take(self, samples: Index) -> Rows:
+        """Some of the rows, copied."""
+        if isinstance(self.vectors, DenseVectors):
+            return Rows(self.vectors.X[samples], self.workers)
+        data, indices, indptr = self.vectors
+        signed = indices.view(f"i{indices.itemsize}")
+        X = sp.csr_array((data, signed, indptr), shape=(self.n_samples, self.n_features))
+        return Rows(X[samples], self.workers)
 
     def apply(self, w: Float) -> Float:
         """``X w``."""
-        return products_with(self.vectors, self.n_samples, w)
+        out = np.empty(self.n_samples)
+
+        def work(parts: Iterator[slice]) -> None:
+            for part in parts:
+                products_with(self.vectors, part.start, part.stop, w, out)
+
+        self.workers.run(work, self.parts)
+        return out
 
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
-        return combination(self.vectors, alpha, self.n_features)
+        # Every part has a sum of its own: they must be much smaller than the part.
+        parts = self._parts(max(PART_ENTRIES, 4 * self.n_features))
+        sums = np.zeros((len(parts), self.n_features))
+
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                add_combination(self.vectors, parts[k].start, parts[k].stop, alpha, sums[k])
+
+        self.workers.run(work, range(len(parts)))
+        return sums.sum(axis=0)
 
     def squared_lengths(self) -> Float:
         """Squared norms of the rows."""
@@ -121,53 +163,58 @@ class Rows:
 
     def weighted_gram(self, h: Float) -> Float:
         """``X^T diag(h) X`` for weights ``h >= 0``; rows of weight zero cost nothing."""
-        if isinstance(self.vectors, DenseVectors):  # matrix products are many times faster than outer products
-            out = np.zeros((self.n_features, self.n_features))
-            used = np.flatnonzero(h)
-            for start in range(0, used.size, TILE_ROWS):
-                some = used[start : start + TILE_ROWS]
-                tile = self.vectors.X[some] * np.sqrt(h[some])[:, None]
-                out += tile.T @ tile
-            return out
-        lower = outer_products(self.vectors, h, self.n_features)
-        return lower + np.tril(lower, -1).T
+        d, used = self.n_features, np.flatnonzero(h)
+        groups = [slice(k, None, GRAM_GROUPS) for k in range(min(GRAM_GROUPS, -(-used.size // TILE_ROWS)))]
+        tiles = [used[start : start + TILE_ROWS] for start in range(0, used.size, TILE_ROWS)]
+        sums = np.zeros((len(groups), d, d))
+
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                for some in tiles[groups[k]]:
+                    if isinstance(self.vectors, DenseVectors):  # many times faster than outer products
+                        tile = self.vectors.X[some] * np.sqrt(h[some])[:, None]
+                        sums[k] += tile.T @ tile
+                    else:
+                        add_outer_products(self.vectors, some, h, sums[k])
+
+        self.workers.run(work, range(len(groups)))
+        H = sums.sum(axis=0)
+        return H if isinstance(self.vectors, DenseVectors) else H + np.tril(H, -1).T
 
     def passes(self, w: Float) -> float:
         """One product reads the matrix once."""
         return 1.0
 
+    def _parts(self, entries: int) -> list[slice]:
+        """Consecutive rows with about so many entries each."""
+        step = max(1, entries * self.n_samples // max(1, self.entries))
+        return [slice(first, min(first + step, self.n_samples)) for first in range(0, self.n_samples, step)]
+
 
 @compiled
-def products_with(vectors: Any, count: int, w: Float) -> Float:
-    """Inner product of every vector with ``w``."""
-    out = np.empty(count)
-    for i in range(count):
+def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> None:
+    """Inner products of some vectors with ``w``. Sets: ``out[start:stop]``."""
+    for i in range(start, stop):
         out[i] = vectors.dot(i, w)
-    return out
 
 
 @compiled
-def outer_products(vectors: SparseVectors, h: Float, d: int) -> Float:
-    """Lower triangle of ``sum_i h_i (vector i) (vector i)^T`` for sparse vectors."""
-    H = np.zeros((d, d))
+def add_outer_products(vectors: SparseVectors, some: Index, h: Float, H: Float) -> None:
+    """Lower triangle of ``H += sum_i h_i (vector i) (vector i)^T`` for some sparse vectors."""
     data, indices, indptr = vectors.data, vectors.indices, vectors.indptr
-    for i in range(h.shape[0]):
-        if h[i] > 0.0:
-            for k in range(indptr[i], indptr[i + 1]):
-                scaled = h[i] * data[k]
-                for m in range(indptr[i], k + 1):  # indices ascend: the lower triangle
-                    H[indices[k], indices[m]] += scaled * data[m]
-    return H
+    for i in some:
+        for k in range(indptr[i], indptr[i + 1]):
+            scaled = h[i] * data[k]
+            for m in range(indptr[i], k + 1):  # indices ascend: the lower triangle
+                H[indices[k], indices[m]] += scaled * data[m]
 
 
 @compiled
-def combination(vectors: Any, weights: Float, length: int) -> Float:
-    """``sum_i weights_i * vector i``."""
-    out = np.zeros(length)
-    for i in range(weights.shape[0]):
+def add_combination(vectors: Any, start: int, stop: int, weights: Float, out: Float) -> None:
+    """``out += sum_i weights_i * vector i`` over some vectors."""
+    for i in range(start, stop):
         if weights[i] != 0.0:
             vectors.add(i, weights[i], out)
-    return out
 
 
 @compiled

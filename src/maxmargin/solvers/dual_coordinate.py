@@ -18,6 +18,7 @@ from maxmargin.solution import Point
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
 MAX_EPOCHS_PER_ROUND = 20_000
 FULL_EVERY = 10  # epochs
+FIRST_EPOCHS = 2  # of large problems; later rounds are longer, by as many as there were
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class DualCoordinate:
     ``w = X^T alpha / lam`` at hand, one step needs only ``x_i.w``; ``loss.dual_step`` solves it exactly. A penalised
     intercept is one more column. A free one is the multiplier of ``sum_i alpha_i = 0``: an augmented Lagrangian with
     penalty ``tau`` treats it as a column of height ``sqrt(tau)`` around a centre that moves after every full epoch.
-    Variables that did not move for ``patience`` epochs are skipped until the next full epoch, which ends every round.
+    A variable at a bound is skipped until the next full epoch if it would stay there even if its score changed by as
+    much as any variable called for in the epoch before. A full epoch ends every round.
 
     Cost: one epoch reads the active rows once; memory ``O(n + d)``.
 
@@ -39,7 +41,6 @@ class DualCoordinate:
     """
 
     shrinking: bool = True
-    patience: int = 5
     seed: int = 0
 
     name: ClassVar[str] = "dual_coordinate"
@@ -68,7 +69,6 @@ class DualCoordinate:
             tau=tau,
             q=sq / problem.lam + tau,
             order=np.flatnonzero(problem.s > 0.0),
-            quiet=np.zeros(n, dtype=np.int64),
             random=np.array([self.seed], dtype=np.uint64),
         )
         if warm is not None and warm.alpha is not None:
@@ -82,12 +82,11 @@ class DualCoordinate:
         rows: Rows = problem.operator  # type: ignore[assignment]
         free = problem.intercept == "free"
         entries = max(1, rows.vectors[0].size)
-        epochs = min(max(ROUND_WORK // entries, FULL_EVERY), MAX_EPOCHS_PER_ROUND, limit)
-        patience = self.patience if self.shrinking else np.iinfo(np.int64).max
-        epochs, visited, state.active, state.b, state.violation, losses, conjugates = _round(
+        planned = max(ROUND_WORK // entries, min(FULL_EVERY, max(FIRST_EPOCHS, state.iterations)))
+        epochs, visited, state.active, state.b, state.violation, state.reach, losses, conjugates = _round(
             rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau, free,
-            state.alpha, state.w, state.b, state.order, state.active, state.quiet, patience, state.random,
-            epochs,
+            state.alpha, state.w, state.b, state.order, state.active, state.reach, self.shrinking, state.random,
+            min(planned, MAX_EPOCHS_PER_ROUND, limit),
         )  # fmt: skip
         state.iterations += epochs
         state.passes += visited / max(1, state.order.size)
@@ -124,9 +123,9 @@ class DualCoordinateState:
     tau: float
     q: Float  # curvature of the dual along each variable
     order: Index
-    quiet: Index  # epochs since each variable last moved
     random: Array
     active: int = 0
+    reach: float = math.inf  # by how much the scores of the last epoch were wrong, at most
     iterations: int = 0
     passes: float = 0.0
     violation: float = math.inf
@@ -156,12 +155,12 @@ class DualCoordinateState:
 @compiled
 def _round(
     vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
-    alpha: Float, w: Float, b: float, order: Index, active: int, quiet: Index, patience: int, random: Array,
+    alpha: Float, w: Float, b: float, order: Index, active: int, reach: float, shrinking: bool, random: Array,
     epochs: int,
-) -> tuple[int, int, int, float, float, float, float]:  # fmt: skip
+) -> tuple[int, int, int, float, float, float, float, float]:  # fmt: skip
     """Epochs over ``order[:active]``, every tenth and the last over everything.
 
-    Sets: ``alpha, w, order, quiet, random``.
+    Sets: ``alpha, w, order, random``.
     """
     visited, made = 0, 0
     violation, losses, conjugates = 0.0, 0.0, 0.0
@@ -169,8 +168,9 @@ def _round(
         full = epoch == epochs - 1 or epoch % FULL_EVERY == FULL_EVERY - 1 or active == 0
         if full:
             active = order.shape[0]
-            violation, losses, conjugates = 0.0, 0.0, 0.0
+            losses, conjugates = 0.0, 0.0
         made += 1
+        violation = 0.0
         _shuffle(order, active, random)
         k = 0
         while k < active:
@@ -189,23 +189,26 @@ def _round(
                 b += step * tau
             if moved > 1e-15 * (abs(y[i]) + abs(z)):  # less is rounding
                 violation = max(violation, moved)
-                quiet[i] = 0
-            else:
-                quiet[i] += 1
-                if quiet[i] >= patience:  # the last active row takes its place and is visited next
-                    active -= 1
-                    order[k], order[active] = order[active], i
-                    continue
+            elif (
+                shrinking
+                and loss.dual_step(a, y[i], s[i], z - reach, q[i]) == a
+                and loss.dual_step(a, y[i], s[i], z + reach, q[i]) == a
+            ):  # the last active row takes its place and is visited next
+                active -= 1
+                order[k], order[active] = order[active], i
+                continue
             k += 1
+        reach = violation
         if full:
             if free:  # the multiplier step of the augmented Lagrangian
                 shift = tau * np.sum(alpha)
                 b += shift
+                reach = max(reach, abs(shift))
                 if abs(shift) > 1e-15 * (1.0 + abs(b)):
                     violation = max(violation, abs(shift))
             if violation == 0.0:
                 break
-    return made, visited, active, b, violation, losses, conjugates
+    return made, visited, active, b, violation, reach, losses, conjugates
 
 
 @compiled

@@ -1,0 +1,171 @@
+"""How often a linear classifier ends with the gap that was asked for. The command line of ``robustness.py``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmark_utils import data, report
+from benchmark_utils.session import header, matches, say, show_header
+from benchmark_utils.worker import fix_threads
+
+GAP = 1e-6
+LIMIT = 60.0  # seconds
+DENSE_ABOVE = 0.05  # share of entries that are not zero: such a set is stored as a dense array, as its users would
+BINARY = (
+    "heart_scale", "sonar_scale", "ionosphere_scale", "breast-cancer", "australian", "diabetes", "german.numer",
+    "splice", "a1a", "w1a", "svmguide1", "spambase", "madelon", "mushrooms", "phishing", "colon-cancer", "leukemia",
+    "svmlight_example1", "a9a", "w8a", "ijcnn1", "cod-rna", "rcv1_ccat", "covtype.binary",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One fit, judged by our own certificate."""
+
+    data: str
+    form: str
+    C: float
+    loss: str
+    solver: str
+    gap: float
+    seconds: float
+    status: str
+    peer_gap: float
+    peer_seconds: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fit and print."""
+    parser = argparse.ArgumentParser(
+        prog="robustness.py", description="LinearSVC beside scikit-learn's, at a gap of 1e-6."
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="real data, DIR/NAME/NAME.train.libsvm.xz"
+    )
+    parser.add_argument("--only", default="", metavar="PATTERN", help="part of a data set's name, or a pattern")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of every solver (2)")
+    parser.add_argument("--solver", default="auto", metavar="NAME", help="our solver (auto)")
+    parser.add_argument("--no-peer", action="store_true", help="leave scikit-learn's LinearSVC out")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number to a file")
+    options = parser.parse_args(arguments)
+    options.timeout = LIMIT
+    fix_threads(options.threads)
+    circumstances = header(options, ["maxmargin", "sklearn_linear_svc"], [])
+    show_header(circumstances)
+    fits = []
+    for fit in _fits(options):
+        fits.append(fit)
+        if fit.gap > GAP or fit.seconds > LIMIT:
+            print(f"missed: {_described(fit)}", flush=True)
+    say("")
+    print(table(fits), summary(fits), sep="\n\n")
+    if options.json is not None:
+        options.json.write_text(json.dumps({"header": circumstances, "fits": [asdict(fit) for fit in fits]}, indent=1))
+    return 0
+
+
+def _fits(options: argparse.Namespace) -> Iterator[Fit]:
+    from sklearn.svm import LinearSVC as Peer
+
+    from maxmargin import LinearSVC, certify
+
+    for name in BINARY:
+        if not matches(name, options.only):
+            continue
+        X, y = data.read_libsvm(name)(options.data)
+        if X.nnz > DENSE_ABOVE * X.shape[0] * X.shape[1]:
+            X = X.toarray()
+        for form, Z in (("raw", X), ("standardised", _standardised(X))):
+            for C in (0.01, 1.0, 100.0):
+                for loss in ("hinge", "squared_hinge"):
+                    say(f"{name} {form} C={C:g} {loss}")
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        model = LinearSVC(C=C, loss=loss, tol=GAP, max_time=LIMIT, solver=options.solver)
+                        began = time.perf_counter()
+                        model.fit(Z, y)
+                        seconds = time.perf_counter() - began
+                        peer_gap, peer_seconds = np.nan, np.nan
+                        if not options.no_peer:
+                            peer = Peer(C=C, loss=loss, random_state=0)
+                            began = time.perf_counter()
+                            peer.fit(Z, y)
+                            peer_seconds = time.perf_counter() - began
+                            peer_gap = _excess(certify(peer, Z, y), model)
+                    used = model.solution_.solver
+                    yield Fit(
+                        name,
+                        form,
+                        C,
+                        loss,
+                        used,
+                        model.duality_gap_,
+                        seconds,
+                        str(model.status_.name),
+                        peer_gap,
+                        peer_seconds,
+                    )
+
+
+def _excess(certificate: Any, model: Any) -> float:
+    """By how much the peer's primal value exceeds our dual value, relatively: its gap with a good dual point."""
+    return float((certificate.primal - model.dual_objective_) / max(abs(certificate.primal), 1e-300))
+
+
+def _standardised(X: Any) -> Any:
+    """Columns with variance 1, and mean 0 where that does not make a sparse matrix dense."""
+    if isinstance(X, np.ndarray):
+        spread = X.std(axis=0)
+        return (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))
+    return X.multiply(1.0 / np.where(spread > 0.0, spread, 1.0)).tocsr()
+
+
+def _described(fit: Fit) -> str:
+    return f"{fit.data} {fit.form} C={fit.C:g} {fit.loss}: gap {fit.gap:.1e} after {fit.seconds:.2f} s, {fit.status}"
+
+
+def table(fits: Sequence[Fit]) -> str:
+    """One line per data set and form."""
+    lines = [["data", "form", "reached", "median s", "worst s", "worst gap", "peer: reached", "median s", "worst gap"]]
+    for key in dict.fromkeys((fit.data, fit.form) for fit in fits):
+        some = [fit for fit in fits if (fit.data, fit.form) == key]
+        lines.append([*key, *_cells([(f.gap, f.seconds) for f in some]), *_peer_cells(some)])
+    return report.aligned(lines)
+
+
+def _cells(pairs: Sequence[tuple[float, float]]) -> list[str]:
+    reached = sum(gap <= GAP and seconds <= LIMIT for gap, seconds in pairs)
+    times = [seconds for _, seconds in pairs]
+    worst_gap = max(gap for gap, _ in pairs)
+    return [f"{reached} of {len(pairs)}", f"{statistics.median(times):.3g}", f"{max(times):.3g}", f"{worst_gap:.1e}"]
+
+
+def _peer_cells(fits: Sequence[Fit]) -> list[str]:
+    if np.isnan(fits[0].peer_gap):
+        return ["", "", ""]
+    reached, median, _, worst_gap = _cells([(f.peer_gap, f.peer_seconds) for f in fits])
+    return [reached, median, worst_gap]
+
+
+def summary(fits: Sequence[Fit]) -> str:
+    """The counts of all."""
+    if not fits:
+        return "No data set has such a name."
+    reached, median, worst, _ = _cells([(f.gap, f.seconds) for f in fits])
+    text = f"maxmargin: {reached} certified at {GAP:g}, median {median} s, worst {worst} s"
+    if not np.isnan(fits[0].peer_gap):
+        peer = _cells([(f.peer_gap, f.peer_seconds) for f in fits])
+        text += f"\nLinearSVC at its defaults: {peer[0]} within {GAP:g}, median {peer[1]} s, worst {peer[2]} s"
+    return text

@@ -1,0 +1,91 @@
+"""One solver after another on the same problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from maxmargin.protocols import Solver
+from maxmargin.solution import Point
+
+
+@dataclass(frozen=True)
+class Relay:
+    """A solver, and another that takes over if the first is not done in time.
+
+    Problem: whatever the first supports; the second takes over if it supports it too.
+
+    Method: the first works for at most ``patience`` iterations, or until it cannot go on. The second starts from the
+    first one's point. ``minimize`` keeps the best certified point of either.
+
+    Cost: that of the parts.
+    """
+
+    first: Solver
+    second: Solver
+    patience: int = 100
+
+    @property
+    def name(self) -> str:
+        """The name of the first: the second is its insurance."""
+        return self.first.name
+
+    def supports(self, problem: Any) -> str | None:
+        """``None``, or why the first does not."""
+        return self.first.supports(problem)
+
+    def start(self, problem: Any, warm: Point | None) -> RelayState:
+        """The first solver's state."""
+        state = RelayState(self.first, self.first.start(problem, warm))
+        state.relief = self.second.supports(problem) is None
+        return state
+
+    def advance(self, problem: Any, state: RelayState, limit: int) -> RelayState:
+        """One round of the solver whose turn it is."""
+        if state.relief and (state.iterations >= self.patience or state.inner.exhausted):
+            warm = self.first.point(problem, state.inner)
+            second = self.second.start(problem, warm)
+            state = RelayState(self.second, second, state.iterations, state.counters["passes"])
+        state.inner = state.solver.advance(problem, state.inner, limit)
+        return state
+
+    def point(self, problem: Any, state: RelayState) -> Point:
+        """The point of the solver whose turn it is."""
+        return state.solver.point(problem, state.inner)
+
+
+@dataclass
+class RelayState:
+    """Whose turn it is, its own state, and what was spent before."""
+
+    solver: Solver
+    inner: Any
+    earlier_iterations: int = 0
+    earlier_passes: float = 0.0
+    relief: bool = False  # whether another can take over
+
+    @property
+    def iterations(self) -> int:
+        """Of both."""
+        return int(self.earlier_iterations + self.inner.iterations)
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Of the present one."""
+        return self.inner.estimate
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the present one cannot make further progress and nobody takes over."""
+        return bool(self.inner.exhausted) and not self.relief
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """Of the present one, and all passes."""
+        counters: dict[str, float] = self.inner.counters
+        return {**counters, "passes": self.earlier_passes + counters["passes"]}
+
+    @property
+    def certificate_passes(self) -> float:
+        """Of the present one."""
+        return float(self.inner.certificate_passes)
