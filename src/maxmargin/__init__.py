@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from maxmargin import bounds as bounds
 from maxmargin.datasets import load_planets
 from maxmargin.estimators import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Verdict, certify
 from maxmargin.minimize import minimize

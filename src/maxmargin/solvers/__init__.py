@@ -8,19 +8,22 @@ from maxmargin.protocols import Solver
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.smo_simplified import SimplifiedSMO
 
 SOLVERS: dict[str, type[Any]] = {
     Decomposition.name: Decomposition,
     DualCoordinate.name: DualCoordinate,
+    KernelPegasos.name: KernelPegasos,
     Newton.name: Newton,
+    Pegasos.name: Pegasos,
     SMO.name: SMO,
     SimplifiedSMO.name: SimplifiedSMO,
 }
 
 # Which solvers see the samples as rows of features; the others see them through a kernel matrix.
-LINEAR = frozenset({DualCoordinate.name, Newton.name})
+LINEAR = frozenset({DualCoordinate.name, Newton.name, Pegasos.name})
 
 
 # Up to this many features a Newton step is cheap, and its indifference to column scales decides.

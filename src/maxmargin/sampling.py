@@ -1,0 +1,73 @@
+"""The orders in which stochastic methods visit the samples, as batches of different samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin._jit import compiled
+from maxmargin.protocols import Array, Float, Index
+
+CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
+ORDERS = {"cyclic": CYCLIC, "permutation": PERMUTATION, "uniform": UNIFORM}
+
+
+@compiled
+def draw_batches(order: int, rows: Index, sums: Float, position: int, random: Array, batches: Index) -> int:
+    """Fill every row of ``batches`` with different members of ``rows``; return the position in the present epoch.
+
+    Cyclic and permuted epochs visit each member once, in the given or in a new random order; a batch may end one epoch
+    and begin the next. Uniform batches do not depend on each other. With ``sums``, the cumulative weights of the
+    members, and batches of one, a member is drawn with a probability in proportion to its weight; all are equally
+    likely otherwise. Start with ``position = rows.size``. Sets: ``batches, random``, and the order of ``rows``.
+    """
+    n, k = rows.shape[0], batches.shape[1]
+    for m in range(batches.shape[0]):
+        batch = batches[m]
+        if order == UNIFORM and sums.shape[0] > 0:
+            batch[0] = rows[np.searchsorted(sums, _fraction(random) * sums[n - 1], side="right")]
+        elif order == UNIFORM:
+            for j in range(k):
+                other = j + _below(n - j, random)
+                rows[j], rows[other] = rows[other], rows[j]
+                batch[j] = rows[j]
+        else:
+            for j in range(k):
+                if position == n:
+                    if order == PERMUTATION:
+                        _shuffle(rows, 0, n - j, random)  # the last j are in this batch already
+                    position = 0
+                batch[j] = rows[position]
+                position += 1
+            if order == PERMUTATION and position < k:  # those left out of the shuffle above get their chance
+                _shuffle(rows, position, n, random)
+    return position
+
+
+@compiled
+def _shuffle(rows: Index, start: int, stop: int, random: Array) -> None:
+    """Fisher-Yates shuffle of ``rows[start:stop]``. Sets: ``rows, random``."""
+    for k in range(stop - 1, start, -1):
+        j = start + _below(k - start + 1, random)
+        rows[k], rows[j] = rows[j], rows[k]
+
+
+@compiled
+def _below(n: int, random: Array) -> int:
+    """A random number of ``0 .. n - 1``. Sets: ``random``."""
+    return int(_bits(random) % np.uint64(n))
+
+
+@compiled
+def _fraction(random: Array) -> float:
+    """A random number of ``[0, 1)``. Sets: ``random``."""
+    return np.float64(_bits(random) >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def _bits(random: Array) -> np.uint64:
+    """The next 64 bits of a splitmix64 generator. Sets: ``random``."""
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    r = random[0]
+    r = (r ^ (r >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    r = (r ^ (r >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return r ^ (r >> np.uint64(31))
