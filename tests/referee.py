@@ -12,7 +12,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from scipy.special import entr, expit
+from scipy.special import entr, expit, log_softmax
 
 CLASSIFICATION = ("hinge", "squared hinge", "huber hinge", "logistic")
 
@@ -515,3 +515,22 @@ def _scipy_logistic(case):
         parts, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d), options=options
     )
     return _split(case, result.x[:d] - result.x[d:])
+
+
+# ---- several classes at once -----------------------------------------------------------------------------------------
+
+
+def softmax_values(X, y, k, W, b, A, s, intercept, scale, lam=1.0):
+    """Primal value, dual value and infeasibility of a softmax problem of ``k`` classes, straight from the formulas."""
+    X, onehot = np.asarray(X, dtype=np.float64), np.eye(k)[y]
+    primal = -(s * (log_softmax(X @ W.T + b, axis=1) * onehot).sum(axis=1)).sum() + 0.5 * lam * (W**2).sum()
+    used = s > 0.0
+    p = onehot[used] - A[used] / s[used, None]
+    infeasible = max(np.maximum(-p, 0.0).max(), np.abs(A.sum(axis=1)).max(), np.abs(A[~used]).max(initial=0.0))
+    dual = s[used] @ entr(np.maximum(p, 0.0)).sum(axis=1) - ((A.T @ X) ** 2).sum() / (2.0 * lam)
+    if intercept == "free":
+        infeasible = max(infeasible, np.abs(A.sum(axis=0)).max())
+    elif intercept == "penalised":
+        primal += 0.5 * lam * (b**2).sum() / scale**2
+        dual -= ((scale * A.sum(axis=0)) ** 2).sum() / (2.0 * lam)
+    return primal, dual, infeasible

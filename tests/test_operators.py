@@ -23,6 +23,7 @@ from maxmargin.operators import (
 )
 from maxmargin.operators.arena import SMALLEST, memory_for
 from maxmargin.operators.row_cache import BATCH, RowCache
+from maxmargin.operators.rows import TILE_ROWS
 from maxmargin.threads import Workers
 
 examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
@@ -406,3 +407,15 @@ def test_rows_in_parts_give_the_same_bits_for_any_number_of_threads(layout, monk
         assert np.array_equal(getattr(one, product)(argument), getattr(three, product)(argument))
     some = np.array([3, 3, 699, 0])
     np.testing.assert_array_equal(one.take(some).apply(w), one.apply(w)[some])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_products_with_several_vectors_at_once(store, dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(TILE_ROWS + 3, 5)) * (rng.random((TILE_ROWS + 3, 5)) < 0.5)).astype(dtype)
+    W, A = rng.normal(size=(3, 6))[:, :5], rng.normal(size=(TILE_ROWS + 3, 3))
+    rows, exact = Rows(store(X)), X.astype(np.float64)
+    np.testing.assert_allclose(rows.apply_each(W), exact @ W.T, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(rows.adjoint_each(A), A.T @ exact, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(rows.squares_each(A), A.T @ exact**2, rtol=0, atol=1e-10)

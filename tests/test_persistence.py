@@ -17,7 +17,18 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Status, estimators
+from maxmargin import (
+    SVC,
+    SVR,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Status,
+    estimators,
+)
 from maxmargin.io import ModelFileError, load_model, save_model
 from maxmargin.io.persistence import _ATTRIBUTES
 
@@ -91,6 +102,12 @@ MODELS = {
     "nu, linear": (NuSVC(cap=0.1, kernel="linear"), sparse_rows(sparse.csr_array, np.float64), CODES),
     "regression": (SVR(), X[:, :3], X[:, 3]),
     "regression, linear": (SVR(kernel="linear", loss="squared_epsilon_insensitive"), X[:, :3], X[:, 3]),
+    "linear regression": (LinearSVR(epsilon=0.1), X[:, :3], X[:, 3]),
+    "linear regression, float32": (LinearSVR(intercept="free"), sparse_rows(sparse.csr_array, np.float32), X[:, 3]),
+    "logistic": (LogisticRegression(), X[BINARY], NAMES[CODES[BINARY]]),
+    "logistic, all classes": (LogisticRegression(C=2.0, class_weight="balanced"), X, CODES),
+    "logistic, no intercept": (LogisticRegression(fit_intercept=False), X.astype(np.float32), CODES),
+    "logistic, against the rest": (LogisticRegression(multi_class="ovr"), X, CODES),
     "nu regression": (NuSVR(nu=0.3), X[:, :3].astype(np.float32), X[:, 3]),
     "nu regression, precomputed": (NuSVR(kernel="precomputed"), X @ X.T, X[:, 3]),
     "one class": (OneClassSVM(nu=0.1), sparse_rows(sparse.csr_matrix, np.float32), None),

@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
+from maxmargin import SVC, SVR, LinearSVC, LinearSVR, LogisticRegression, NuSVC, NuSVR, OneClassSVM
 
 ESTIMATORS = [
     SVC(),
@@ -21,6 +21,10 @@ ESTIMATORS = [
     LinearSVC(),
     LinearSVC(loss="hinge", intercept="free"),
     LinearSVC(probability=True),
+    LinearSVR(),
+    LinearSVR(loss="squared_epsilon_insensitive", intercept="free"),
+    LogisticRegression(),
+    LogisticRegression(multi_class="ovr", intercept="penalised"),
 ]
 
 

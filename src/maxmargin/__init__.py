@@ -4,10 +4,22 @@ from importlib.metadata import version
 
 from maxmargin import bounds as bounds
 from maxmargin.datasets import load_planets
-from maxmargin.estimators import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Verdict, certify
+from maxmargin.estimators import (
+    SVC,
+    SVR,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Verdict,
+    certify,
+)
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
 from maxmargin.quadratic import BoxQP
+from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point, Record, Solution, Status
 
 __version__ = version("maxmargin")
@@ -18,12 +30,15 @@ __all__ = [
     "BoxQP",
     "Certificate",
     "LinearSVC",
+    "LinearSVR",
+    "LogisticRegression",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "Point",
     "Problem",
     "Record",
+    "SoftmaxProblem",
     "Solution",
     "Status",
     "Verdict",

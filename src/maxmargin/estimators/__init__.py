@@ -2,10 +2,23 @@
 
 from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svr import LinearSVR
+from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
 
-__all__ = ["SVC", "SVR", "LinearSVC", "NuSVC", "NuSVR", "OneClassSVM", "Verdict", "certify"]
+__all__ = [
+    "SVC",
+    "SVR",
+    "LinearSVC",
+    "LinearSVR",
+    "LogisticRegression",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+    "Verdict",
+    "certify",
+]

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.certificate import Certifiable
 from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._check import check_limit
 from maxmargin.estimators._problems import first_point, rounding_level
 from maxmargin.estimators._task import Task
 from maxmargin.interrupts import Interrupts
 from maxmargin.minimize import minimize
+from maxmargin.operators import Rows
 from maxmargin.problem import Problem
 from maxmargin.protocols import Solver
 from maxmargin.quadratic import BoxQP
+from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Record, Solution, Status
 from maxmargin.threads import Workers, one_blas_thread
 
@@ -29,7 +32,7 @@ STOPPED_BY_THE_USER = (Status.INTERRUPTED, Status.CALLBACK)
 def solve_tasks(
     estimator: Any,
     tasks: Sequence[Task],
-    pose: Callable[[Any], Problem | BoxQP],
+    pose: Callable[[Any], Problem | BoxQP | SoftmaxProblem],
     solver: Solver,
     listeners: FitTasks,
     workers: Workers,
@@ -39,7 +42,7 @@ def solve_tasks(
     ``max_time`` is shared: each task may use what the earlier ones left, divided by the number of tasks to come. Once
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
-    earlier = _earlier_solutions(estimator, tasks)
+    earlier = _earlier_solutions(estimator, len(tasks))
     deadline = None if estimator.max_time is None else time.perf_counter() + estimator.max_time
     solutions: dict[int, Solution] = {}
     stopped: list[Status] = []
@@ -59,7 +62,7 @@ def solve_tasks(
             max_iter=0 if stopped else check_limit(estimator.max_iter),
             max_time=left,
             callback=_stopping_rule(problem, listeners),
-            warm=earlier[k] or first_point(problem),
+            warm=earlier[k] if _fits(earlier[k], problem) else first_point(problem),
             verbose=int(estimator.verbose),
             interrupts=interrupts,
         )
@@ -83,7 +86,7 @@ def solve_tasks(
     return [solutions[k] for k in range(len(tasks))]
 
 
-def _stopping_rule(problem: Problem | BoxQP, listeners: FitTasks) -> Callable[[Record], bool]:
+def _stopping_rule(problem: Certifiable, listeners: FitTasks) -> Callable[[Record], bool]:
     """Stop when somebody wants to, or when the value of the problem is lost in rounding errors."""
     level = rounding_level(problem)
 
@@ -112,18 +115,24 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         raise
 
 
-def _earlier_solutions(estimator: Any, tasks: Sequence[Task]) -> list[Solution | None]:
-    """Solutions of the last fit to start from, where they fit."""
+def _earlier_solutions(estimator: Any, count: int) -> Sequence[Solution | None]:
+    """Solutions of the last fit to start from, if there are as many as there will be."""
     earlier = getattr(estimator, "solutions_", None) if estimator.warm_start else None
-    if earlier is None or len(earlier) != len(tasks):
-        return [None] * len(tasks)
-    return [solution if _fits(solution, task) else None for solution, task in zip(earlier, tasks, strict=True)]
+    return earlier if earlier is not None and len(earlier) == count else [None] * count
 
 
-def _fits(solution: Solution, task: Task) -> bool:
-    """Whether a solution has one variable per sample of a task, or two: nu-regression has one per side of its tube."""
-    alpha = solution.point.alpha
-    return alpha is not None and alpha.size in (task.members.size, 2 * task.members.size)
+def _fits(solution: Solution | None, problem: Problem | BoxQP | SoftmaxProblem) -> bool:
+    """Whether a solution has as many variables as a problem, and coefficients if the problem has rows of features."""
+    if solution is None or solution.point.alpha is None:
+        return False
+    w, alpha = solution.point.w, solution.point.alpha
+    if isinstance(problem, BoxQP):
+        return alpha.size == problem.q.size
+    if isinstance(problem, SoftmaxProblem):
+        return w.size == math.prod(problem.shape) and alpha.size == problem.y.size * problem.n_classes
+    if isinstance(problem.operator, Rows) and w.size != problem.operator.n_features:
+        return False
+    return alpha.size == problem.operator.n_samples
 
 
 def worst(solutions: list[Solution]) -> Solution:

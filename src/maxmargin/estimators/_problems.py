@@ -22,12 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.losses import EpsilonInsensitive, Hinge, SquaredEpsilonInsensitive, SquaredHinge
-from maxmargin.operators import Gram
+from maxmargin.certificate import Certifiable
+from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
+from maxmargin.operators import Gram, Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float, Intercept, Operator
+from maxmargin.protocols import Float, Index, Intercept, Operator
 from maxmargin.quadratic import BoxQP
+from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
 
 VANISHING = 1e-12
@@ -39,10 +41,27 @@ def hinge_problem(operator: Operator, y: Float, s: Float, loss: str, intercept: 
     return Problem(operator, y, Hinge() if loss == "hinge" else SquaredHinge(), L2(1.0), s, intercept)
 
 
-def tube_problem(operator: Operator, y: Float, s: Float, loss: str, epsilon: float, intercept: Intercept) -> Problem:
-    """``1/2 |f|^2 + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, or the same with squares."""
+def tube_problem(
+    operator: Operator, y: Float, s: Float, loss: str, epsilon: float, intercept: Intercept, scale: float = 1.0
+) -> Problem:
+    """``1/2 |f|^2 + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, or the same with squares.
+
+    A penalised intercept adds ``b^2 / (2 scale^2)``.
+    """
     kind: Any = EpsilonInsensitive if loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
-    return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept)
+    return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept, scale)
+
+
+def logistic_problem(operator: Operator, y: Float, s: Float, intercept: Intercept, scale: float) -> Problem:
+    """``1/2 |w|^2 + sum_i s_i log(1 + exp(-y_i (w.x_i + b)))``; a penalised intercept adds ``b^2 / (2 scale^2)``."""
+    return Problem(operator, y, Logistic(), L2(1.0), s, intercept, scale)
+
+
+def softmax_problem(
+    rows: Rows, codes: Index, n_classes: int, s: Float, intercept: Intercept, scale: float
+) -> SoftmaxProblem:
+    """The same for several classes at once: ``1/2 |W|^2 - sum_i s_i log p_i`` with ``p_i`` of the class of sample i."""
+    return SoftmaxProblem(rows, codes, n_classes, 1.0, s, intercept, scale)
 
 
 def nu_classification(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
@@ -123,7 +142,7 @@ def nu_of_cap(cap: float, total: float) -> float:
     return 2.0 / (cap * total)
 
 
-def first_point(problem: Problem | BoxQP) -> Point | None:
+def first_point(problem: Certifiable) -> Point | None:
     """A feasible point with few non-zero variables, for a program whose sums forbid zero.
 
     Each group is filled up variable by variable, in an order that is spread evenly over the samples.
@@ -140,7 +159,7 @@ def first_point(problem: Problem | BoxQP) -> Point | None:
     return Point(problem.expansion(a), 0.0, a)
 
 
-def rounding_level(problem: Problem | BoxQP) -> float:
+def rounding_level(problem: Certifiable) -> float:
     """Below this, values of a nu program are zero as far as float64 can tell, and their relative gap means nothing.
 
     That happens: without a linear term the value is minus half the squared distance of two reduced convex hulls (or of

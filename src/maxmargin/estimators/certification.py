@@ -11,6 +11,7 @@ import numpy as np
 import sklearn.svm
 from sklearn.base import is_outlier_detector
 from sklearn.linear_model import Lasso, Ridge
+from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
@@ -23,13 +24,17 @@ from maxmargin.estimators._problems import (
     certificate_at,
     hinge_problem,
     hull_distance,
+    logistic_problem,
     nu_classification,
     nu_regression,
     one_class,
+    softmax_problem,
     tube_problem,
 )
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svr import LinearSVR
+from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
@@ -41,12 +46,14 @@ from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
 from maxmargin.penalties import L1, L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Float, Solver
+from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import DualCoordinate, SoftmaxNewton, automatic, make_solver
 
 DUAL_BOUND_TOL = 1e-8
 DUAL_BOUND_SECONDS = 60.0
+KINDS = {"free": "", "penalised": " (intercept penalised)", None: " (no intercept)"}
 
 
 @dataclass(frozen=True)
@@ -108,8 +115,8 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
     Parameters
     ----------
     model : estimator
-        A fitted ``SVC``, ``NuSVC``, ``LinearSVC``, ``SVR``, ``NuSVR`` or ``OneClassSVM`` of maxmargin or of
-        scikit-learn, or scikit-learn's ``Lasso`` or ``Ridge``.
+        A fitted ``SVC``, ``NuSVC``, ``LinearSVC``, ``SVR``, ``NuSVR``, ``LinearSVR``, ``LogisticRegression`` or
+        ``OneClassSVM`` of maxmargin or of scikit-learn, or scikit-learn's ``Lasso`` or ``Ridge``.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -122,9 +129,10 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
 
     Notes
     -----
-    scikit-learn's ``LinearSVC`` keeps no dual variables. With the squared hinge they follow from the scores. With the
-    hinge they do not, so the dual bound is computed by `DualCoordinate`, which is generous to the model. Its ``NuSVR``
-    does not tell the width of its tube; the best one is taken.
+    scikit-learn's ``LinearSVC`` and ``LinearSVR`` keep no dual variables. With squared losses they follow from the
+    scores. With the others they do not, so the dual bound is computed by `DualCoordinate`, which is generous to the
+    model. That of its ``LogisticRegression`` is computed by solving, too: far from the optimum, variables that follow
+    from the scores prove little. Its ``NuSVR`` does not tell the width of its tube; the best one is taken.
 
     Examples
     --------
@@ -153,7 +161,8 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
 def _judge(model: Any, data: _Data) -> Verdict:
     raise TypeError(
         f"certify does not know the problem that {type(model).__name__} solves; it judges SVC, NuSVC, "
-        f"LinearSVC, SVR, NuSVR and OneClassSVM of maxmargin and of scikit-learn, and scikit-learn's Lasso and Ridge."
+        f"LinearSVC, SVR, NuSVR, LinearSVR, LogisticRegression and OneClassSVM of maxmargin and of scikit-learn, and "
+        f"scikit-learn's Lasso and Ridge."
     )
 
 
@@ -267,9 +276,52 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
             point = Point(point.w, point.b, _dual_bound(problem, point))
         certificates.append(certify_point(problem, point))
     norm = "|w|_1" if model.penalty == "l1" else "1/2 |w|^2"
-    kind = {"free": "", "penalised": " (intercept penalised)", None: " (no intercept)"}[intercept]
     power = "" if model.loss == "hinge" else "^2"
-    return _verdict(f"{norm} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{kind}", tasks, certificates)
+    formula = f"{norm} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
+    return _verdict(formula, tasks, certificates)
+
+
+@_judge.register(LinearSVR)
+@_judge.register(sklearn.svm.LinearSVR)
+def _judge_linear_svr(model: Any, data: _Data) -> Verdict:
+    y, s, intercept = data.y.astype(np.float64), model.C * data.weights, _intercept_of(model, "penalised")
+    task, scale = Task("regression", np.arange(y.size), y), float(model.intercept_scaling)
+    problem = tube_problem(Rows(data.X), y, s, model.loss, model.epsilon, intercept, scale)
+    w, b = np.asarray(model.coef_, dtype=np.float64), float(np.ravel(model.intercept_)[0])
+    point = Point(w, b, _linear_dual(model, 0, task))
+    if point.alpha is None and model.loss == "epsilon_insensitive":
+        point = Point(w, b, _dual_bound(problem, point))
+    power = "" if model.loss == "epsilon_insensitive" else "^2"
+    formula = f"1/2 |w|^2 + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
+    return _verdict(formula, [task], [certify_point(problem, point)])
+
+
+@_judge.register(LogisticRegression)
+@_judge.register(TheirLogisticRegression)
+def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
+    """Of two classes, each class against the rest, or all at once."""
+    penalty = getattr(model, "penalty", "l2")
+    if penalty not in ("l2", "deprecated") or model.l1_ratio not in (0, None) or np.isinf(model.C):
+        raise ValueError("certify judges LogisticRegression with the L2 penalty and a finite C, no other problem.")
+    codes = _codes(model, data)
+    s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+    intercept = _intercept_of(model, "penalised" if model.solver == "liblinear" else "free")
+    rows, scale = Rows(data.X), float(model.intercept_scaling)
+    W = np.asarray(model.coef_, dtype=np.float64)
+    b = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), W.shape[0])
+    if model.classes_.size > 2 and getattr(model, "multi_class", "multinomial") != "ovr":
+        tasks: list[Task] = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
+        theta = np.column_stack([W, b]) if intercept is not None else W
+        problem = softmax_problem(rows, codes, model.classes_.size, s, intercept, scale)
+        certificates = [_judge_smooth(model, 0, problem, Point(theta.ravel(), 0.0), SoftmaxNewton())]
+        formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
+    else:
+        tasks = list(binary_tasks(codes, model.classes_, "ovr"))
+        solver = make_solver(automatic(kernelised=False, n_features=rows.n_features))
+        problems = [logistic_problem(rows, task.y, s, intercept, scale) for task in tasks]
+        certificates = [_judge_smooth(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))]
+        formula = "1/2 |w|^2 + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
+    return _verdict(formula + KINDS[intercept], tasks, certificates)
 
 
 @_judge.register(Lasso)
@@ -371,7 +423,7 @@ def _float_row(matrix: Any, k: int) -> Float:
     return np.asarray(dense[k], dtype=np.float64)
 
 
-def _linear_dual(model: Any, k: int, task: BinaryTask) -> Float | None:
+def _linear_dual(model: Any, k: int, task: Task) -> Float | None:
     """The dual variables of a linear model, if it kept them."""
     if not hasattr(model, "dual_coef_"):
         return None
@@ -383,8 +435,20 @@ def _linear_dual(model: Any, k: int, task: BinaryTask) -> Float | None:
 def _dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
-    start = Point(point.w, point.b, slopes)
-    solution = minimize(problem, DualCoordinate(), tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
+    return _solved_dual(problem, Point(point.w, point.b, slopes), DualCoordinate())
+
+
+def _judge_smooth(model: Any, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: Solver) -> Certificate:
+    """The certificate of problem ``k`` with the dual variables that the model kept, or good ones."""
+    alpha = model.solutions_[k].point.alpha if isinstance(model, LogisticRegression) else None
+    size = problem.s.size * (problem.n_classes if isinstance(problem, SoftmaxProblem) else 1)
+    if alpha is None or alpha.size != size:
+        alpha = _solved_dual(problem, point, solver)
+    return certify_point(problem, Point(point.w, point.b, alpha))
+
+
+def _solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: Solver) -> Float:
+    solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
     assert solution.point.alpha is not None
     return solution.point.alpha
 

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import time
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators import _check, _multiclass
 from maxmargin.estimators._callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._classifier import COMMON_CONSTRAINTS, Classifier
-from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts, solve_tasks
-from maxmargin.estimators._multiclass import BinaryTask
+from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
+from maxmargin.estimators._fit import all_or_nothing
+from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
 from maxmargin.estimators._probability import Samples, calibrate, warn_of_missing_folds
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solution import Solution
-from maxmargin.solvers import DualCoordinate, Newton, automatic, make_solver
-from maxmargin.threads import Workers
 
 
-class LinearSVC(Classifier):
+class LinearSVC(Classifier, LinearMachine):
     """Linear support vector classifier.
 
     Minimises, for every class against the rest (or every pair),
@@ -102,14 +98,11 @@ class LinearSVC(Classifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
+        **LINEAR_CONSTRAINTS,
         "penalty": [StrOptions({"l2", "l1"})],
         "loss": [StrOptions({"hinge", "squared_hinge"})],
-        "dual": ["boolean", StrOptions({"auto"})],
         "multi_class": [StrOptions({"ovr", "ovo", "crammer_singer"})],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, 1e100, closed="right")],
-        "shrinking": ["boolean"],
+        "class_weight": CLASS_WEIGHT_CONSTRAINT,
         "probability": ["boolean"],
     }
 
@@ -189,18 +182,10 @@ class LinearSVC(Classifier):
         X, y = _check.check_training_data(self, X, y)
         self.classes_, codes = _check.check_classes(self, y)
         weights, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
-        name = self._solver_name(X.shape[1])
-        solver = make_solver(name, shrinking=self.shrinking, seed=self._seed())
         tasks = _multiclass.binary_tasks(codes, self.classes_, self.multi_class)
         listeners = FitTasks(self, X, y, len(tasks))
-        rows = Rows(X)
-
-        def pose(task: BinaryTask) -> Problem:
-            operator = rows if task.members.size == X.shape[0] else Rows(X[task.members])
-            return self._problem(operator, task.y, s[task.members])
-
-        solutions = solve_tasks(self, tasks, pose, solver, listeners, Workers(1))
-        self._keep(Samples(X, codes, weights, s, began), tasks, solutions)
+        self._keep_functions(codes.size, tasks, self._solve(X, tasks, s, listeners))
+        calibrate(self, Samples(X, codes, weights, s, began))
         listeners.end(dict(vars(self)))
         return X
 
@@ -254,34 +239,9 @@ class LinearSVC(Classifier):
         intercept = _check.check_intercept(self, "penalised")
         return Problem(operator, y, loss, L2(1.0), s, intercept, float(self.intercept_scaling))
 
-    def _solver_name(self, n_features: int) -> str:
-        if self.solver != "auto":
-            return str(self.solver)
-        if self.dual == "auto":
-            return automatic(kernelised=False, n_features=n_features)
-        return DualCoordinate.name if self.dual else Newton.name
-
     def _refuse_contradictions(self) -> None:
         if self.penalty == "l1":
             raise ValueError("penalty='l1' has no solver in this version of LinearSVC; use penalty='l2'.")
         if self.multi_class == "crammer_singer":
             raise ValueError("multi_class='crammer_singer' has no solver in this version; use 'ovr' or 'ovo'.")
-        if (self.dual is False and self.solver == "dual_coordinate") or (self.dual is True and self.solver == "newton"):
-            raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
-
-    def _keep(self, samples: Samples, tasks: list[BinaryTask], solutions: list[Solution]) -> None:
-        """Sets: the fitted attributes."""
-        self.coef_ = np.array([solution.point.w for solution in solutions])
-        self.intercept_ = np.array([solution.point.b for solution in solutions])
-        alpha = np.zeros((len(tasks), samples.codes.size))
-        for k, (task, solution) in enumerate(zip(tasks, solutions, strict=True)):
-            alpha[k, task.members] = solution.point.alpha
-        self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
-        self.dual_coef_ = alpha[:, self.support_]
-        self.n_iter_ = int(iteration_counts(solutions).max())
-        for name, value in certified_attributes(solutions).items():
-            setattr(self, name, value)
-        calibrate(self, samples)
-
-    def _scores(self, X: Any) -> Float:
-        return np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
+        super()._refuse_contradictions()

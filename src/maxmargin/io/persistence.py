@@ -238,6 +238,7 @@ _SIZED: dict[str, _Rule] = {
     "n_features_in_": _Rule("a whole number from 1 on", lambda value, sizes: _is_whole(value) and value >= 1),
     "support_": _Rule("a list of row numbers", lambda value, sizes: _is_array(value, "i") and value.ndim == 1),
 }
+_SIZE_GIVING = {*_SIZED, "classes_"}
 _CERTIFIED: dict[str, _Rule] = {
     "dual_coef_": _array("f", "rows", "support"),
     "intercept_": _array("f", "problems"),
@@ -276,6 +277,15 @@ _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     | _CLASSES_RULE
     | _CERTIFIED
     | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
+    "LogisticRegression": {
+        "n_features_in_": _SIZED["n_features_in_"],
+        **_CLASSES_RULE,
+        **{name: rule for name, rule in _CERTIFIED.items() if name != "dual_coef_"},
+        "coef_": _array("f", "scores", "features"),
+        "intercept_": _array("f", "scores"),
+        "n_iter_": _array("i", "problems"),
+    },
+    "LinearSVR": _SIZED | _CERTIFIED | {"coef_": _array("f", "features"), "n_iter_": _COUNT},
 }
 _OPTIONAL: dict[str, _Rule] = {
     "feature_names_in_": _array("O", "features"),
@@ -344,7 +354,7 @@ def check_model(model: Any) -> None:
         )
     sizes: Sizes = {}
     for key, rule in (rules | {key: rule for key, rule in _OPTIONAL.items() if key in fitted}).items():
-        if key == "dual_coef_":
+        if not sizes and key not in _SIZE_GIVING:
             sizes = _sizes(model)
         if key not in fitted:
             raise _Refusal(f"{name} lacks the attribute {key}, which every fitted one has; fit and save it again.")
@@ -363,11 +373,14 @@ def _sizes(model: Any) -> Sizes:
     """The sizes that the shapes of attributes are made of."""
     classes = int(model.classes_.size) if hasattr(model, "classes_") else 0
     pairwise = classes > 2 and model.multi_class == "ovo"
-    problems = classes * (classes - 1) // 2 if pairwise else classes if classes > 2 else 1
-    sizes = {"features": int(model.n_features_in_), "classes": classes, "support": int(model.support_.size)}
+    scores = classes * (classes - 1) // 2 if pairwise else classes if classes > 2 else 1
+    problems = 1 if classes > 2 and model.multi_class == "multinomial" else scores
+    support = int(model.support_.size) if hasattr(model, "support_") else 0
+    sizes = {"features": int(model.n_features_in_), "classes": classes, "support": support}
     stored = getattr(model, "kernel", None) != "precomputed"
     return sizes | {
         "problems": problems,
+        "scores": scores,
         "rows": classes - 1 if pairwise and hasattr(model, "_support_codes") else problems,
         "slopes": 2 if pairwise or classes == 2 else min(classes, 1),
         "vectors": sizes["support"] if stored else 0,
@@ -377,6 +390,8 @@ def _sizes(model: Any) -> Sizes:
 
 def _check_support(model: Any) -> None:
     """Refuse row numbers and class numbers that point outside of the data."""
+    if not hasattr(model, "support_"):
+        return
     rows = getattr(model, "shape_fit_", (math.inf, model.n_features_in_))
     inside = model.support_.size == 0 or (model.support_.min() >= 0 and model.support_.max() < rows[0])
     if not inside or rows[1] != model.n_features_in_:

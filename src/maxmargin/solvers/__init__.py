@@ -11,6 +11,7 @@ from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.smo_simplified import SimplifiedSMO
+from maxmargin.solvers.softmax_newton import SoftmaxNewton
 
 SOLVERS: dict[str, type[Any]] = {
     Decomposition.name: Decomposition,
@@ -20,9 +21,10 @@ SOLVERS: dict[str, type[Any]] = {
     Pegasos.name: Pegasos,
     SMO.name: SMO,
     SimplifiedSMO.name: SimplifiedSMO,
+    SoftmaxNewton.name: SoftmaxNewton,
 }
 
-# Which solvers see the samples as rows of features; the others see them through a kernel matrix.
+# Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
 LINEAR = frozenset({DualCoordinate.name, Newton.name, Pegasos.name})
 
 
@@ -55,4 +57,14 @@ def make_solver(name: str, **options: Any) -> Solver:
     return solver
 
 
-__all__ = ["LINEAR", "SMO", "SOLVERS", "Decomposition", "DualCoordinate", "Newton", "automatic", "make_solver"]
+__all__ = [
+    "LINEAR",
+    "SMO",
+    "SOLVERS",
+    "Decomposition",
+    "DualCoordinate",
+    "Newton",
+    "SoftmaxNewton",
+    "automatic",
+    "make_solver",
+]

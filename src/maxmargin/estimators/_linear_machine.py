@@ -1,0 +1,87 @@
+"""What all linear machines share: parameters, the course of a fit, coefficients and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from maxmargin.estimators._callbacks import FitTasks
+from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
+from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._task import Task
+from maxmargin.operators import Rows
+from maxmargin.problem import Problem
+from maxmargin.protocols import Float
+from maxmargin.softmax import SoftmaxProblem
+from maxmargin.solution import Solution
+from maxmargin.solvers import DualCoordinate, Newton, automatic, make_solver
+from maxmargin.threads import Workers
+
+LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
+    **FIT_CONSTRAINTS,
+    "C": [POSITIVE],
+    "dual": ["boolean", StrOptions({"auto"})],
+    "fit_intercept": ["boolean"],
+    "intercept_scaling": [Interval(Real, 0, 1e100, closed="right")],
+    "random_state": ["random_state"],
+    "intercept": INTERCEPT_CONSTRAINT,
+    "shrinking": ["boolean"],
+}
+
+
+class LinearMachine(CertifiedEstimator):
+    """An estimator whose functions are coefficients of the features."""
+
+    def _problem(self, operator: Rows, y: Float, s: Float) -> Problem | SoftmaxProblem:
+        """What one task minimises."""
+        raise NotImplementedError
+
+    def _solver_name(self, n_features: int) -> str:
+        if self.solver != "auto":
+            return str(self.solver)
+        if self.dual == "auto":
+            return automatic(kernelised=False, n_features=n_features)
+        return DualCoordinate.name if self.dual else Newton.name
+
+    def _refuse_contradictions(self) -> None:
+        """Refuse parameters that exclude each other."""
+        if (self.dual is False and self.solver == "dual_coordinate") or (self.dual is True and self.solver == "newton"):
+            raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
+
+    def _workers(self) -> Workers:
+        """The threads that may solve tasks at the same time."""
+        return Workers(1)
+
+    def _solve(self, X: Any, tasks: Sequence[Task], s: Float, listeners: FitTasks) -> list[Solution]:
+        """The solutions of the tasks, for losses of the weights ``s``."""
+        options = {"shrinking": getattr(self, "shrinking", True), "seed": self._seed()}
+        solver = make_solver(self._solver_name(X.shape[1]), **options)
+        rows = Rows(X)
+
+        def pose(task: Task) -> Problem | SoftmaxProblem:
+            operator = rows if task.members.size == X.shape[0] else Rows(X[task.members])
+            return self._problem(operator, task.y, s[task.members])
+
+        return solve_tasks(self, tasks, pose, solver, listeners, self._workers())
+
+    def _keep_functions(self, n_samples: int, tasks: Sequence[Task], solutions: list[Solution]) -> None:
+        """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
+        self.coef_ = np.array([solution.point.w for solution in solutions])
+        self.intercept_ = np.array([solution.point.b for solution in solutions])
+        alpha = np.zeros((len(tasks), n_samples))
+        for k, (task, solution) in enumerate(zip(tasks, solutions, strict=True)):
+            alpha[k, task.members] = solution.point.alpha
+        self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
+        self.dual_coef_ = alpha[:, self.support_]
+        self.n_iter_: Any = int(iteration_counts(solutions).max())
+        for name, value in certified_attributes(solutions).items():
+            setattr(self, name, value)
+
+    def _scores(self, X: Any) -> Float:
+        """One column per problem."""
+        return np.asarray(X @ np.atleast_2d(self.coef_).T, dtype=np.float64) + self.intercept_

@@ -1,0 +1,329 @@
+"""Logistic regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators import _check, _multiclass
+from maxmargin.estimators._callbacks import FitTasks, with_callbacks
+from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts
+from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
+from maxmargin.estimators._problems import logistic_problem, softmax_problem
+from maxmargin.estimators._task import Task
+from maxmargin.operators import Rows
+from maxmargin.problem import Problem
+from maxmargin.protocols import Array, Float
+from maxmargin.softmax import SoftmaxProblem
+from maxmargin.solution import Solution
+from maxmargin.solvers import DualCoordinate, SoftmaxNewton, automatic
+from maxmargin.threads import Workers, workers_for
+
+# Names of methods, not of problems: all of these minimise the same function, liblinear with a penalised intercept.
+SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
+
+
+class LogisticRegression(ClassifierMixin, LinearMachine):
+    """Logistic regression with an L2 penalty.
+
+    Minimises, for two classes,
+
+    ``1/2 |w|^2 + C sum_i c_i log(1 + exp(-y_i (w.x_i + b)))``
+
+    and for more, all of them at once,
+
+    ``1/2 |W|^2 + C sum_i c_i (log sum_k exp(w_k.x_i + b_k) - (w_y.x_i + b_y))`` with ``y = y_i``,
+
+    where ``c_i`` is the class weight times the sample weight, and proves how close it came: `duality_gap_`. The
+    intercepts are free, that is, not penalised.
+
+    Parameters
+    ----------
+    penalty : {"l2"}, default="l2"
+        Norm of the coefficients. "l1", "elasticnet" and None are refused: no solver of this version has them.
+    C : float, default=1.0
+        Weight of the losses against the norm.
+    l1_ratio : float, default=0.0
+        0 is the L2 penalty; other values are refused.
+    dual : bool, default=False
+        True is "dual_coordinate", for two classes or one against the rest. The problem is the same.
+    tol : float, default=1e-4
+        Relative duality gap at which to stop.
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    intercept_scaling : float, default=1
+        Height of the constant column whose coefficient a penalised intercept is.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    random_state : int, RandomState or None, default=None
+        Seed of the solver's permutations; None is a fixed seed.
+    solver : str, default="auto"
+        Name of a solver; "auto" is "softmax_newton" for more than two classes at once, otherwise "newton" for up to 256
+        features and "dual_coordinate" for more. scikit-learn's names ("lbfgs", "liblinear", "newton-cg",
+        "newton-cholesky", "sag", "saga") are taken for "auto": they solve the same problem.
+    max_iter : int, default=-1
+        Limit on the solver's iterations (epochs or Newton steps); -1 for none.
+    verbose : int, default=0
+        Whether to show a progress line on standard error.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    n_jobs : int, default=None
+        Number of threads for one-against-the-rest problems; None is as many as BLAS may use. Results are the same for
+        any number.
+    multi_class : {"multinomial", "ovr"}, default="multinomial"
+        For more than two classes: all at once (softmax), or each against the rest.
+    intercept : {"auto", "free", "penalised"} or None, default="auto"
+        "auto" is "free" if `fit_intercept`, or "penalised" with ``solver="liblinear"``.
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVC`. The dual variables are in the solutions; of the softmax problem ``s_i (onehot(y_i) - p_i)``, a row
+        per sample, raveled.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LogisticRegression
+    >>> model = LogisticRegression(tol=1e-8).fit(*load_iris(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-8
+    True
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in LINEAR_CONSTRAINTS.items() if name != "shrinking"},
+        "penalty": [StrOptions({"l2", "l1", "elasticnet", "deprecated"}), None],
+        "C": [Interval(Real, 0, None, closed="right")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "dual": ["boolean"],
+        "class_weight": CLASS_WEIGHT_CONSTRAINT,
+        "n_jobs": [Integral, None],
+        "multi_class": [StrOptions({"multinomial", "ovr"})],
+    }
+
+    def __init__(
+        self,
+        penalty: str | None = "l2",
+        *,
+        C: float = 1.0,
+        l1_ratio: float | None = 0.0,
+        dual: bool = False,
+        tol: float = 1e-4,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        random_state: Any = None,
+        solver: str = "auto",
+        max_iter: int = -1,
+        verbose: Any = 0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        multi_class: str = "multinomial",
+        intercept: Any = "auto",
+        max_time: float | None = None,
+        callback: Any = None,
+    ) -> None:
+        self.penalty = penalty
+        self.C = C
+        self.l1_ratio = l1_ratio
+        self.dual = dual
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.solver = solver
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.multi_class = multi_class
+        self.intercept = intercept
+        self.max_time = max_time
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
+        """Fit the model and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : LogisticRegression
+            The fitted estimator.
+
+        """
+        with all_or_nothing(self):
+            X = self._fit(X, y, sample_weight)
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Fit, and return the samples as they were used. Sets: the fitted attributes."""
+        self._validate_params()
+        self._refuse_penalties()
+        X, y = _check.check_training_data(self, X, y)
+        self.classes_, codes = _check.check_classes(self, y)
+        _, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
+        self._refuse_contradictions()
+        tasks: Sequence[Task] = _multiclass.binary_tasks(codes, self.classes_, "ovr")
+        if self._all_at_once:
+            tasks = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
+        listeners = FitTasks(self, X, y, len(tasks))
+        self._keep(self._solve(X, tasks, s, listeners))
+        listeners.end(dict(vars(self)))
+        return X
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second class of two; one score per class otherwise.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(_check.check_prediction_data(self, X))
+        return scores[:, 0] if self.classes_.size == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+
+        """
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Float:
+        """Probabilities of the classes.
+
+        They are those of the model: the logistic function of the score of two classes, the softmax of the scores of
+        more, and for ``multi_class="ovr"`` the logistic functions of the scores, divided by their sum.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of `classes_`.
+
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """Logarithms of the probabilities of the classes, computed without them: finite where these underflow.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms in the order of `classes_`.
+
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.asarray(log_expit(np.column_stack([-scores, scores])))
+        return np.asarray(log_softmax(scores if self._all_at_once else log_expit(scores), axis=1))
+
+    @property
+    def _all_at_once(self) -> bool:
+        """Whether one problem has more than two classes."""
+        return self.classes_.size > 2 and self.multi_class == "multinomial"
+
+    def _problem(self, operator: Rows, y: Float, s: Float) -> Problem | SoftmaxProblem:
+        """What one task minimises."""
+        kind = _check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
+        scale = float(self.intercept_scaling)
+        if self._all_at_once:
+            return softmax_problem(operator, y.astype(np.int64), self.classes_.size, s, kind, scale)
+        return logistic_problem(operator, y, s, kind, scale)
+
+    def _solver_name(self, n_features: int) -> str:
+        if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
+            return str(self.solver)
+        if self._all_at_once:
+            return SoftmaxNewton.name
+        return DualCoordinate.name if self.dual else automatic(kernelised=False, n_features=n_features)
+
+    def _workers(self) -> Workers:
+        return workers_for(self.n_jobs)
+
+    def _refuse_penalties(self) -> None:
+        if self.penalty not in ("l2", "deprecated") or self.l1_ratio not in (0, None):
+            raise ValueError(
+                f"penalty={self.penalty!r} with l1_ratio={self.l1_ratio!r} has no solver in this version of "
+                f"LogisticRegression; use penalty='l2' and l1_ratio=0."
+            )
+        if np.isinf(self.C):
+            raise ValueError(
+                "C=inf asks for no penalty, and then there may be no optimum: on separable data the coefficients grow "
+                "without end. Use a large C, such as 1e6."
+            )
+
+    def _refuse_contradictions(self) -> None:
+        if self.dual and self.solver not in ("auto", "liblinear", DualCoordinate.name):
+            raise ValueError(f"dual=True contradicts solver={self.solver!r}; leave one of them at its default.")
+        one_score = self.dual or self.solver not in ("auto", SoftmaxNewton.name, *SCIKIT_LEARN_SOLVERS)
+        if self._all_at_once and one_score:
+            given = "dual=True" if self.dual else f"solver={self.solver!r}"
+            raise ValueError(
+                f"{given} solves problems of two classes, and y has {self.classes_.size}; use multi_class='ovr', or "
+                f"leave it at its default for all classes at once."
+            )
+
+    def _keep(self, solutions: list[Solution]) -> None:
+        """Sets: the fitted attributes."""
+        self.coef_ = np.array([solution.point.w for solution in solutions])
+        self.intercept_ = np.array([solution.point.b for solution in solutions])
+        if self._all_at_once:
+            theta = self.coef_.reshape(self.classes_.size, -1)
+            self.coef_ = np.ascontiguousarray(theta[:, : self.n_features_in_])
+            self.intercept_ = np.append(theta, np.zeros((theta.shape[0], 1)), axis=1)[:, self.n_features_in_]
+        self.n_iter_ = iteration_counts(solutions)
+        for name, value in certified_attributes(solutions).items():
+            setattr(self, name, value)
