@@ -13,6 +13,8 @@ from maxmargin.estimators import (
     NuSVC,
     NuSVR,
     OneClassSVM,
+    SGDClassifier,
+    SGDRegressor,
     Verdict,
     certify,
 )
@@ -38,6 +40,8 @@ __all__ = [
     "Point",
     "Problem",
     "Record",
+    "SGDClassifier",
+    "SGDRegressor",
     "SoftmaxProblem",
     "Solution",
     "Status",

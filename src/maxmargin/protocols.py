@@ -72,6 +72,9 @@ class Vectors(Protocol):
     def dot(self, i: int, w: Float) -> float:
         """Inner product of vector ``i`` with the dense vector ``w``."""
 
+    def dot_shrunk(self, i: int, level: float, w: Float) -> float:
+        """Inner product of vector ``i`` with ``w`` after its entries were moved towards zero by ``level``."""
+
     def add(self, i: int, step: float, w: Float) -> None:
         """``w += step * vector i``."""
 

@@ -31,12 +31,15 @@ ROWS: dict[str, Any] = {
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
-def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none."""
+def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
+    """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none.
+
+    Without ``reset`` the features must be those of earlier samples.
+    """
     if is_outlier_detector(estimator):
         X, y = validate_data(estimator, X, **ROWS), None
     else:
-        X, y = validate_data(estimator, X, y, y_numeric=is_regressor(estimator), **ROWS)
+        X, y = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
     _refuse_huge_values(estimator, X)
     return X, y
 
@@ -65,6 +68,32 @@ def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
             f"Pass samples of a second class."
         )
     return classes, codes
+
+
+def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array, Array]:
+    """The classes of a stream, which its first call names, and for every sample the index of its own."""
+    check_classification_targets(y)
+    known = getattr(estimator, "classes_", None)
+    if known is None and classes is None:
+        raise ValueError(
+            "The first call of partial_fit needs classes: all labels that will ever occur, since the first samples may "
+            "not show all of them."
+        )
+    if known is None:
+        known, _ = check_classes(estimator, np.asarray(classes))
+    elif classes is not None and not np.array_equal(known, np.unique(classes)):
+        raise ValueError(
+            f"classes={np.unique(classes).tolist()} is not the same as in the first call of partial_fit, "
+            f"{known.tolist()}; leave it out after the first call."
+        )
+    codes = np.minimum(np.searchsorted(known, y), known.size - 1)
+    unknown = known[codes] != y
+    if unknown.any():
+        raise ValueError(
+            f"y has the label {y[unknown].tolist()[0]!r}, which is not one of the classes {known.tolist()} that were "
+            f"named in the first call; name all of them there."
+        )
+    return known, codes
 
 
 def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
@@ -173,7 +202,7 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
         Status.MAX_TIME: "Raise max_time or tol, or resume with warm_start=True",
         Status.INTERRUPTED: "Resume with warm_start=True",
         Status.CALLBACK: "Resume with warm_start=True",
-        Status.STALLED: "Raise tol or lower C" if hasattr(estimator, "C") else "Raise nu or tol",
+        Status.STALLED: _advice_on_stalling(estimator),
         Status.NOT_SEPARABLE: "Use a finite C",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
@@ -182,6 +211,13 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
         ConvergenceWarning,
         stacklevel=4,
     )
+
+
+def _advice_on_stalling(estimator: Any) -> str:
+    """What makes a problem easier."""
+    if hasattr(estimator, "alpha"):
+        return "Raise tol or alpha"
+    return "Raise tol or lower C" if hasattr(estimator, "C") else "Raise nu or tol"
 
 
 def _scaling_advice(X: Any) -> str:

@@ -8,8 +8,9 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import sklearn.linear_model
 import sklearn.svm
-from sklearn.base import is_outlier_detector
+from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.linear_model import Lasso, Ridge
 from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
 from sklearn.utils import check_array
@@ -31,6 +32,7 @@ from maxmargin.estimators._problems import (
     softmax_problem,
     tube_problem,
 )
+from maxmargin.estimators._stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
@@ -38,9 +40,11 @@ from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
+from maxmargin.estimators.sgd_classifier import SGDClassifier
+from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
-from maxmargin.losses import Hinge, Squared, SquaredHinge
+from maxmargin.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from maxmargin.minimize import minimize
 from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
@@ -115,8 +119,9 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
     Parameters
     ----------
     model : estimator
-        A fitted ``SVC``, ``NuSVC``, ``LinearSVC``, ``SVR``, ``NuSVR``, ``LinearSVR``, ``LogisticRegression`` or
-        ``OneClassSVM`` of maxmargin or of scikit-learn, or scikit-learn's ``Lasso`` or ``Ridge``.
+        A fitted ``SVC``, ``NuSVC``, ``LinearSVC``, ``SVR``, ``NuSVR``, ``LinearSVR``, ``LogisticRegression``,
+        ``OneClassSVM``, ``SGDClassifier`` or ``SGDRegressor`` of maxmargin or of scikit-learn, or scikit-learn's
+        ``Lasso`` or ``Ridge``.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -129,10 +134,11 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
 
     Notes
     -----
-    scikit-learn's ``LinearSVC`` and ``LinearSVR`` keep no dual variables. With squared losses they follow from the
-    scores. With the others they do not, so the dual bound is computed by `DualCoordinate`, which is generous to the
-    model. That of its ``LogisticRegression`` is computed by solving, too: far from the optimum, variables that follow
-    from the scores prove little. Its ``NuSVR`` does not tell the width of its tube; the best one is taken.
+    scikit-learn's ``LinearSVC``, ``LinearSVR``, ``SGDClassifier`` and ``SGDRegressor`` keep no dual variables. With
+    smooth losses they follow from the scores. With the others they do not, so the dual bound is computed by
+    `DualCoordinate`, which is generous to the model. That of its ``LogisticRegression`` is computed by solving, too:
+    far from the optimum, variables that follow from the scores prove little. Its ``NuSVR`` does not tell the width of
+    its tube; the best one is taken.
 
     Examples
     --------
@@ -161,8 +167,8 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
 def _judge(model: Any, data: _Data) -> Verdict:
     raise TypeError(
         f"certify does not know the problem that {type(model).__name__} solves; it judges SVC, NuSVC, "
-        f"LinearSVC, SVR, NuSVR, LinearSVR, LogisticRegression and OneClassSVM of maxmargin and of scikit-learn, and "
-        f"scikit-learn's Lasso and Ridge."
+        f"LinearSVC, SVR, NuSVR, LinearSVR, LogisticRegression, OneClassSVM, SGDClassifier and SGDRegressor of "
+        f"maxmargin and of scikit-learn, and scikit-learn's Lasso and Ridge."
     )
 
 
@@ -322,6 +328,41 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
         certificates = [_judge_smooth(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))]
         formula = "1/2 |w|^2 + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
     return _verdict(formula + KINDS[intercept], tasks, certificates)
+
+
+@_judge.register(SGDClassifier)
+@_judge.register(SGDRegressor)
+@_judge.register(sklearn.linear_model.SGDClassifier)
+@_judge.register(sklearn.linear_model.SGDRegressor)
+def _judge_sgd(model: Any, data: _Data) -> Verdict:
+    """The penalty of ours counts as often as the sample weights say, that of scikit-learn's once per row."""
+    if model.loss not in CLASSIFICATION_LOSSES or model.penalty is None or model.alpha == 0.0:
+        raise ValueError(
+            f"certify judges {type(model).__name__} with a penalty and one of the losses "
+            f"{', '.join(sorted(CLASSIFICATION_LOSSES))}; this one has loss={model.loss!r}, penalty={model.penalty!r} "
+            f"and alpha={model.alpha!r}."
+        )
+    if is_classifier(model):
+        codes = _codes(model, data)
+        s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+        tasks: Sequence[Task] = binary_tasks(codes, model.classes_, "ovr")
+    else:
+        s = data.weights
+        tasks = [Task("regression", np.arange(data.y.size), data.y.astype(np.float64))]
+    rows, n = Rows(data.X), data.y.size
+    total = float(data.weights.sum()) if isinstance(model, StochasticEstimator) else float(n)
+    certificates = []
+    for k, task in enumerate(tasks):
+        problem = linear_problem(model, rows, task.y, s, total)
+        alpha = model.solutions_[k].point.alpha if isinstance(model, StochasticEstimator) else None
+        if alpha is not None and alpha.size != n:
+            alpha = None  # of the last samples of a stream: of no use for these
+        point = Point(np.atleast_2d(model.coef_)[k].astype(np.float64), float(model.intercept_[k]), alpha)
+        if alpha is None and isinstance(problem.loss, (Hinge, EpsilonInsensitive)) and model.penalty == "l2":
+            point = Point(point.w, point.b, _dual_bound(problem, point))
+        certificates.append(certify_point(problem, point))
+    size = "sum_i s_i" if isinstance(model, StochasticEstimator) else "n"
+    return _verdict(f"sum_i c_i loss(y_i, x_i.w + b) + alpha {size} R(w)", tasks, certificates)
 
 
 @_judge.register(Lasso)

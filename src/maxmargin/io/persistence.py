@@ -286,6 +286,11 @@ _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
         "n_iter_": _array("i", "problems"),
     },
     "LinearSVR": _SIZED | _CERTIFIED | {"coef_": _array("f", "features"), "n_iter_": _COUNT},
+    "SGDClassifier": _SIZED
+    | _CLASSES_RULE
+    | _CERTIFIED
+    | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT, "t_": _NUMBER},
+    "SGDRegressor": _SIZED | _CERTIFIED | {"coef_": _array("f", "features"), "n_iter_": _COUNT, "t_": _NUMBER},
 }
 _OPTIONAL: dict[str, _Rule] = {
     "feature_names_in_": _array("O", "features"),
@@ -372,9 +377,9 @@ def _check_fields(kind: str, fields: dict[str, Any]) -> None:
 def _sizes(model: Any) -> Sizes:
     """The sizes that the shapes of attributes are made of."""
     classes = int(model.classes_.size) if hasattr(model, "classes_") else 0
-    pairwise = classes > 2 and model.multi_class == "ovo"
+    pairwise = classes > 2 and getattr(model, "multi_class", "ovr") == "ovo"
     scores = classes * (classes - 1) // 2 if pairwise else classes if classes > 2 else 1
-    problems = 1 if classes > 2 and model.multi_class == "multinomial" else scores
+    problems = 1 if classes > 2 and getattr(model, "multi_class", "ovr") == "multinomial" else scores
     support = int(model.support_.size) if hasattr(model, "support_") else 0
     sizes = {"features": int(model.n_features_in_), "classes": classes, "support": support}
     stored = getattr(model, "kernel", None) != "precomputed"

@@ -6,13 +6,14 @@ that each loop is written once. Results are accumulated in float64 whatever the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._jit import compiled, compiled_methods
+from maxmargin._jit import compiled, compiled_methods, larger
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import Workers
 
@@ -33,6 +34,13 @@ class DenseVectors(NamedTuple):
         total = 0.0
         for k in range(x.shape[0]):
             total += x[k] * w[k]
+        return total
+
+    def dot_shrunk(self, i: int, level: float, w: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += x[k] * math.copysign(larger(abs(w[k]) - level, 0.0), w[k])
         return total
 
     def add(self, i: int, step: float, w: Float) -> None:
@@ -73,6 +81,13 @@ class SparseVectors(NamedTuple):
             even += self.data[k] * w[self.indices[k]]
             k += 1
         return even + odd
+
+    def dot_shrunk(self, i: int, level: float, w: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v = w[self.indices[k]]
+            total += self.data[k] * math.copysign(larger(abs(v) - level, 0.0), v)
+        return total
 
     def add(self, i: int, step: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):

@@ -9,6 +9,7 @@ from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
+from maxmargin.solvers.sgd import SGD
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.smo_simplified import SimplifiedSMO
 from maxmargin.solvers.softmax_newton import SoftmaxNewton
@@ -19,13 +20,14 @@ SOLVERS: dict[str, type[Any]] = {
     KernelPegasos.name: KernelPegasos,
     Newton.name: Newton,
     Pegasos.name: Pegasos,
+    SGD.name: SGD,
     SMO.name: SMO,
     SimplifiedSMO.name: SimplifiedSMO,
     SoftmaxNewton.name: SoftmaxNewton,
 }
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
-LINEAR = frozenset({DualCoordinate.name, Newton.name, Pegasos.name})
+LINEAR = frozenset({DualCoordinate.name, Newton.name, Pegasos.name, SGD.name})
 
 
 # Up to this many features a Newton step is cheap, and its indifference to column scales decides.
@@ -59,6 +61,7 @@ def make_solver(name: str, **options: Any) -> Solver:
 
 __all__ = [
     "LINEAR",
+    "SGD",
     "SMO",
     "SOLVERS",
     "Decomposition",

@@ -1,0 +1,324 @@
+"""Linear classification by stochastic gradient descent."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators import _check, _multiclass
+from maxmargin.estimators._callbacks import with_callbacks
+from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._fit import all_or_nothing
+from maxmargin.estimators._stochastic import CLASSIFICATION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
+from maxmargin.protocols import Array, Float
+from maxmargin.threads import workers_for
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if estimator.loss == "log_loss":
+        return True
+    raise AttributeError(
+        f"SGDClassifier has probabilities with loss='log_loss' only, and this one has {estimator.loss!r}; set it and "
+        f"call fit."
+    )
+
+
+class SGDClassifier(ClassifierMixin, StochasticEstimator):
+    """Linear classifier, fitted by stochastic gradient descent.
+
+    Minimises, for every class against the rest,
+
+    ``1/S sum_i c_i loss(y_i, x_i.w + b) + alpha R(w)``
+
+    where ``c_i`` is the class weight times the sample weight, ``S`` the sum of the sample weights, and ``R(w)`` one of
+    ``|w|^2 / 2``, ``|w|_1`` and ``l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2``. `fit` minimises it over given samples
+    and proves how close it came; `partial_fit` makes one pass over fresh samples of a stream.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared_hinge", "huber_hinge", "log_loss", "perceptron", "squared_error", \
+"epsilon_insensitive", "squared_epsilon_insensitive"}, default="hinge"
+        "huber_hinge" is the hinge with a parabola of width 1/2 for a corner. scikit-learn's "modified_huber" and
+        "huber" are refused: the library does not have them.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        ``R(w)``. None is refused: without a penalty there is no certificate.
+    alpha : float, default=0.0001
+        Strength of the penalty.
+    l1_ratio : float, default=0.15
+        Share of the L1 norm, for "elasticnet".
+    fit_intercept : bool, default=True
+        Whether there is an intercept; it is not penalised.
+    max_iter : int, default=1000
+        Limit on the epochs of `fit`; -1 for none.
+    tol : float, default=1e-3
+        Relative duality gap at which to stop.
+    shuffle : bool, default=True
+        Whether samples come in a new random order every epoch.
+    verbose : int, default=0
+        Whether to show a progress line on standard error.
+    epsilon : float, default=0.1
+        Half the width of the tube of the insensitive losses.
+    n_jobs : int, default=None
+        Number of threads for several classes; None is as many as BLAS may use. Results are the same for any number.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of the samples; None is a fixed seed.
+    learning_rate : {"optimal", "invscaling", "constant", "adaptive"}, default="optimal"
+        The step after ``t`` others: ``eta0 / (1 + alpha eta0 t)``, ``eta0 / (1 + t)^power_t``, ``eta0``, or ``eta0``
+        divided by 5 after `n_iter_no_change` epochs without progress.
+    eta0 : float, default=None
+        The first step; None tries some on up to 1000 samples.
+    power_t : float, default=0.5
+        Of "invscaling".
+    early_stopping : bool, default=False
+        True is refused: a fit stops by its certificate, not by the score of held-out samples.
+    validation_fraction : float, default=0.1
+        Belongs to `early_stopping`.
+    n_iter_no_change : int, default=5
+        Epochs without progress after which "adaptive" divides the step.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; "balanced" is for `fit` only.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last fit.
+    average : bool or "auto", default="auto"
+        Whether the model is the average over the last part of the path, half of it at least. "auto" averages unless the
+        penalty has an L1 part, whose zeros an average would blur.
+    order : {"auto", "cyclic", "permutation", "uniform"}, default="auto"
+        How samples are drawn; "auto" is "permutation" with `shuffle`, "cyclic" without.
+    solver : str, default="sgd"
+        Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty.
+    max_time : float, default=None
+        Limit of `fit` in seconds; the best point so far is kept.
+    callback : callable, default=None
+        Called with a `Record` after every round of `fit`; a true value stops it.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, t_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    support_, dual_coef_ : ndarray
+        The samples with a non-zero dual variable, and these variables, one row per binary problem.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVC`; the two objectives are ``S`` times the values of the formula above. After `partial_fit` they judge
+        the model on the last samples alone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SGDClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SGDClassifier(loss="log_loss", alpha=0.1, tol=1e-2).fit(X, y)
+    >>> model.duality_gap_ <= 1e-2
+    True
+
+    """
+
+    classes_: Array
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **STOCHASTIC_CONSTRAINTS,
+        "loss": [StrOptions(CLASSIFICATION_LOSSES)],
+        "class_weight": CLASS_WEIGHT_CONSTRAINT,
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        *,
+        penalty: str = "l2",
+        alpha: float = 0.0001,
+        l1_ratio: float = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        shuffle: bool = True,
+        verbose: Any = 0,
+        epsilon: float = 0.1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        learning_rate: str = "optimal",
+        eta0: float | None = None,
+        power_t: float = 0.5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        average: Any = "auto",
+        order: str = "auto",
+        solver: str = "sgd",
+        max_time: float | None = None,
+        callback: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.power_t = power_t
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.average = average
+        self.order = order
+        self.solver = solver
+        self.max_time = max_time
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDClassifier:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : SGDClassifier
+            The fitted estimator.
+
+        """
+        with all_or_nothing(self):
+            X, y = self._prepare(X, y, reset=True)
+            self.classes_, codes = _check.check_classes(self, y)
+            weights, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
+            tasks = _multiclass.binary_tasks(codes, self.classes_, "ovr")
+            self._solve(X, y, tasks, weights, s, workers_for(self.n_jobs))
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SGDClassifier:
+        """Learn from one pass over fresh samples.
+
+        The step goes on shrinking from call to call. The certificate is that of the objective over these samples
+        alone: a model that has learnt much from others may well have a large gap on them, and no warning is given.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels; not every class has to occur.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss.
+
+        Returns
+        -------
+        self : SGDClassifier
+            The estimator, one pass wiser.
+
+        """
+        with all_or_nothing(self):
+            first = not self.__sklearn_is_fitted__()
+            X, y = self._prepare(X, y, reset=first)
+            self.classes_, codes = _check.check_stream_classes(self, y, classes)
+            if self.class_weight == "balanced":
+                raise ValueError(
+                    "class_weight='balanced' needs all samples at once, and partial_fit sees some of them; compute the "
+                    "weights from the whole data and pass them as a dictionary."
+                )
+            weights = _check.check_sample_weight(self, X, sample_weight)
+            s = weights * _check.class_weights(self.class_weight, self.classes_, codes, weights)[codes]
+            self._learn(X, _multiclass.binary_tasks(codes, self.classes_, "ovr"), s)
+        return self
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second class of two; one score per class otherwise.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(_check.check_prediction_data(self, X))
+        return scores[:, 0] if self.classes_.size == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Float:
+        """Probabilities of the classes, with ``loss="log_loss"``.
+
+        For two classes they are those of the logistic model; for more, each class's own are divided by their sum.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of `classes_`.
+
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Float:
+        """Logarithms of the probabilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms in the order of `classes_`.
+
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+        logs = -np.logaddexp(0.0, -scores)
+        return np.asarray(logs - np.logaddexp.reduce(logs, axis=1)[:, None])

@@ -1,0 +1,237 @@
+"""Linear regression by stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators import _check
+from maxmargin.estimators._callbacks import with_callbacks
+from maxmargin.estimators._fit import all_or_nothing
+from maxmargin.estimators._stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
+from maxmargin.estimators._task import Task
+from maxmargin.protocols import Float
+from maxmargin.solution import Solution
+from maxmargin.threads import Workers
+
+
+class SGDRegressor(RegressorMixin, StochasticEstimator):
+    """Linear regression, fitted by stochastic gradient descent.
+
+    Minimises
+
+    ``1/S sum_i c_i loss(y_i, x_i.w + b) + alpha R(w)``
+
+    where ``c_i`` is the sample weight, ``S`` the sum of the sample weights, and ``R(w)`` one of ``|w|^2 / 2``,
+    ``|w|_1`` and ``l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2``. `fit` minimises it over given samples and proves how
+    close it came; `partial_fit` makes one pass over fresh samples of a stream.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}, default="squared_error"
+        "squared_error" is half the square. scikit-learn's "huber" is refused: the library does not have it.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        ``R(w)``. None is refused: without a penalty there is no certificate.
+    alpha : float, default=0.0001
+        Strength of the penalty.
+    l1_ratio : float, default=0.15
+        Share of the L1 norm, for "elasticnet".
+    fit_intercept : bool, default=True
+        Whether there is an intercept; it is not penalised.
+    max_iter : int, default=1000
+        Limit on the epochs of `fit`; -1 for none.
+    tol : float, default=1e-3
+        Relative duality gap at which to stop.
+    shuffle : bool, default=True
+        Whether samples come in a new random order every epoch.
+    verbose : int, default=0
+        Whether to show a progress line on standard error.
+    epsilon : float, default=0.1
+        Half the width of the tube of the insensitive losses.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of the samples; None is a fixed seed.
+    learning_rate : {"optimal", "invscaling", "constant", "adaptive"}, default="optimal"
+        The step after ``t`` others: ``eta0 / (1 + alpha eta0 t)``, ``eta0 / (1 + t)^power_t``, ``eta0``, or ``eta0``
+        divided by 5 after `n_iter_no_change` epochs without progress. scikit-learn's default is "invscaling" with the
+        power 1/4, under which the noise hardly dies out.
+    eta0 : float, default=None
+        The first step; None tries some on up to 1000 samples.
+    power_t : float, default=0.5
+        Of "invscaling".
+    early_stopping : bool, default=False
+        True is refused: a fit stops by its certificate, not by the score of held-out samples.
+    validation_fraction : float, default=0.1
+        Belongs to `early_stopping`.
+    n_iter_no_change : int, default=5
+        Epochs without progress after which "adaptive" divides the step.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last fit.
+    average : bool or "auto", default="auto"
+        Whether the model is the average over the last part of the path, half of it at least. "auto" averages unless the
+        penalty has an L1 part, whose zeros an average would blur.
+    order : {"auto", "cyclic", "permutation", "uniform"}, default="auto"
+        How samples are drawn; "auto" is "permutation" with `shuffle`, "cyclic" without.
+    solver : str, default="sgd"
+        Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty.
+    max_time : float, default=None
+        Limit of `fit` in seconds; the best point so far is kept.
+    callback : callable, default=None
+        Called with a `Record` after every round of `fit`; a true value stops it.
+
+    Attributes
+    ----------
+    coef_, intercept_, n_iter_, t_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    support_, dual_coef_ : ndarray
+        The samples with a non-zero dual variable, and these variables.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVR`; the two objectives are ``S`` times the values of the formula above. After `partial_fit` they judge
+        the model on the last samples alone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from maxmargin import SGDRegressor
+    >>> X, y = load_diabetes(return_X_y=True, scaled=False)
+    >>> model = SGDRegressor(alpha=0.1).fit((X - X.mean(axis=0)) / X.std(axis=0), y)
+    >>> model.duality_gap_ <= 1e-3
+    True
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **STOCHASTIC_CONSTRAINTS,
+        "loss": [StrOptions(REGRESSION_LOSSES)],
+    }
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        *,
+        penalty: str = "l2",
+        alpha: float = 0.0001,
+        l1_ratio: float = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        shuffle: bool = True,
+        verbose: Any = 0,
+        epsilon: float = 0.1,
+        random_state: Any = None,
+        learning_rate: str = "optimal",
+        eta0: float | None = None,
+        power_t: float = 0.5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        warm_start: bool = False,
+        average: Any = "auto",
+        order: str = "auto",
+        solver: str = "sgd",
+        max_time: float | None = None,
+        callback: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.power_t = power_t
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.average = average
+        self.order = order
+        self.solver = solver
+        self.max_time = max_time
+        self.callback = callback
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : SGDRegressor
+            The fitted estimator.
+
+        """
+        with all_or_nothing(self):
+            X, y = self._prepare(X, y, reset=True)
+            s = _check.check_sample_weight(self, X, sample_weight)
+            self._solve(X, y, [_task(y)], s, s, Workers(1))
+        _check.warn_unless_converged(self, X)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
+        """Learn from one pass over fresh samples.
+
+        The step goes on shrinking from call to call. The certificate is that of the objective over these samples
+        alone: a model that has learnt much from others may well have a large gap on them, and no warning is given.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss.
+
+        Returns
+        -------
+        self : SGDRegressor
+            The estimator, one pass wiser.
+
+        """
+        with all_or_nothing(self):
+            X, y = self._prepare(X, y, reset=not self.__sklearn_is_fitted__())
+            self._learn(X, [_task(y)], _check.check_sample_weight(self, X, sample_weight))
+        return self
+
+    def predict(self, X: Any) -> Float:
+        """Targets of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predictions.
+
+        """
+        check_is_fitted(self)
+        return self._scores(_check.check_prediction_data(self, X))[:, 0]
+
+    def _keep(self, solutions: list[Solution]) -> None:
+        super()._keep(solutions)
+        self.coef_ = self.coef_[0]  # as in scikit-learn
+
+
+def _task(y: Any) -> Task:
+    return Task("regression", np.arange(len(y)), np.asarray(y, dtype=np.float64))

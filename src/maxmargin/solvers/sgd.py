@@ -1,0 +1,543 @@
+"""Stochastic subgradient descent for linear models, every loss and every penalty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from maxmargin._jit import compiled
+from maxmargin.operators import Rows
+from maxmargin.penalties import L1, L2, ElasticNet
+from maxmargin.problem import Problem
+from maxmargin.protocols import Array, Float, Index
+from maxmargin.solution import Certificate, Point
+
+ROUND_WORK = 2_000_000  # multiplications per round: a few milliseconds
+CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
+ORDERS = {"cyclic": CYCLIC, "permutation": PERMUTATION, "uniform": UNIFORM}
+LEARNING_RATES = ("optimal", "invscaling", "constant", "adaptive")
+PROBE_SAMPLES, PROBE_PASSES, PROBE_FACTOR, PROBE_TRIALS = 1000, 2, 4.0, 40
+SNAPSHOT_WORK = 4  # steps that do as much work as one snapshot of the coefficients, between two of them
+ADAPTIVE_FACTOR = 5.0
+SMALLEST_SCALE = 1e-9
+LARGEST = 1e100
+GOLDEN_STEPS, BRACKET_STEPS, FALSI_STEPS = 5, 20, 8
+LOOK_PASSES, LOOK_SHARE = 10.0, 0.2  # of a look at the point, over the data; of the work that looks may be
+SMALLEST_STEP = 1e-15  # of the first one: below it, an adaptive rate has come to rest
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Stochastic subgradient descent with proximal steps for the penalty.
+
+    Problem: ``min sum_i s_i loss(x_i.w + b, y_i) + lam (ratio |w|_1 + (1 - ratio) |w|^2 / 2)``, any loss, intercept
+    free, penalised or absent.
+
+    Method: with ``f_i = s_i loss(x_i.w + b, y_i)``, ``m`` samples of positive weight and ``l2 = lam (1 - ratio) / m``,
+    one step is ``w <- (w - eta f_i'(w)) / (1 + eta l2)`` and ``b <- b - eta f_i'(b)``. Samples come in cyclic order, in
+    a new permutation every epoch, or drawn uniformly. The step ``eta`` is ``eta0 / (1 + lam eta0 t / m)`` ("optimal"),
+    ``eta0 / (1 + t)^power_t`` ("invscaling"), ``eta0`` ("constant"), or ``eta0`` divided by 5 after ``patience`` epochs
+    without progress ("adaptive"), where ``t`` counts steps; ``eta0=None`` is the best of a geometric grid, each tried
+    for 4000 steps on up to 1000 samples. The L1 part is cumulative: ``w = a shrunk(theta, u)``, where ``theta`` sums
+    the gradient steps and ``u`` the thresholds ``eta lam ratio / m`` since the last power of two of epochs, both in
+    units of the scale ``a`` that the L2 part leaves. So a step touches the nonzeros of one row only, and noise does not
+    lift a coefficient from zero. Where a loss has unbounded slopes, a step that would overshoot becomes the implicit
+    one, ``w <- argmin f_i(w) + |w - w_t|^2 / (2 eta)``, which cannot diverge. The point is the average over the last
+    half to three quarters of the path (``average=None``: unless there is an L1 part, whose zeros it would blur), its
+    dual variables lie between the slopes at it, their averages along the path, and zero, where the dual is largest.
+
+    Cost: one iteration is one epoch; it reads the rows once and takes ``O(nonzeros)``; memory ``O(n + d)``.
+
+    Reference: Bottou, "Stochastic gradient descent tricks", 2012, sections 4 and 5; Tsuruoka, Tsujii, Ananiadou,
+    "Stochastic gradient descent training for L1-regularized log-linear models with cumulative penalty", ACL 2009;
+    Rakhlin, Shamir, Sridharan, "Making gradient descent optimal for strongly convex stochastic optimization", 2012.
+    """
+
+    order: str = "permutation"
+    learning_rate: str = "optimal"
+    eta0: float | None = None
+    power_t: float = 0.5
+    patience: int = 5
+    average: bool | None = None
+    seed: int = 0
+
+    name: ClassVar[str] = "sgd"
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"order={self.order!r} is unknown; choose one of {', '.join(map(repr, ORDERS))}.")
+        if self.learning_rate not in LEARNING_RATES:
+            known = ", ".join(map(repr, LEARNING_RATES))
+            raise ValueError(f"learning_rate={self.learning_rate!r} is unknown; choose one of {known}.")
+        if self.eta0 is not None and not 0.0 < self.eta0 < math.inf:
+            raise ValueError(f"eta0={self.eta0!r} is no step; give a positive number, or None to have it probed.")
+
+    def supports(self, problem: Any) -> str | None:
+        """``None``, or why not."""
+        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
+            return "it needs the samples as rows of features, not a kernel"
+        if not isinstance(problem.penalty, (L1, L2, ElasticNet)):
+            return f"it needs an L1, L2 or elastic net penalty; this problem has {type(problem.penalty).__name__}"
+        return None
+
+    def start(self, problem: Problem, warm: Point | None) -> SGDState:
+        """Zero, or the coefficients of a point; and the first step, if it is to be probed."""
+        rows: Rows = problem.operator  # type: ignore[assignment]
+        state = SGDState(
+            theta=np.zeros(rows.n_features),
+            beta=0.0,
+            order=np.flatnonzero(problem.s > 0.0),
+            squares=rows.squared_lengths(),
+            random=np.array([self.seed], dtype=np.uint64),
+            recent=Window.empty(rows.n_features, rows.n_samples),
+            earlier=Window.empty(rows.n_features, rows.n_samples),
+        )
+        if warm is not None:
+            state.theta = warm.w.astype(np.float64)
+            height = _intercept_height(problem)
+            state.beta = warm.b / height if height > 0.0 else 0.0
+        state.eta0 = self._probed_step(problem, state) if self.eta0 is None else float(self.eta0)
+        state.first_eta0 = state.eta0
+        state.passes = 1.0
+        return state
+
+    def carry_on(self, problem: Problem, state: SGDState) -> SGDState:
+        """The state of one problem as the beginning of another, over fresh samples: coefficients, step and average."""
+        rows: Rows = problem.operator  # type: ignore[assignment]
+        n = rows.n_samples
+
+        def renewed(window: Window) -> Window:
+            total = window.total.copy()
+            return replace(window, total=total, slopes=np.zeros(n), visits=np.zeros(n, dtype=np.int64))
+
+        return replace(
+            state,
+            theta=state.theta.copy(),  # the earlier state stays as it is, if something fails
+            random=state.random.copy(),
+            order=np.flatnonzero(problem.s > 0.0),
+            squares=rows.squared_lengths(),
+            recent=renewed(state.recent),
+            earlier=renewed(state.earlier),
+            found=None,
+        )
+
+    def advance(self, problem: Problem, state: SGDState, limit: int) -> SGDState:
+        """Some epochs, up to the next power of two, where a new stretch of the average begins."""
+        done = state.iterations
+        entries = max(1, problem.operator.vectors[0].size)  # type: ignore[attr-defined]
+        epochs = min(max(ROUND_WORK // entries, 1), 2 ** done.bit_length() - done, limit)
+        self._move(problem, state, 1 if self.learning_rate == "adaptive" else epochs)
+        state.found = None
+        at_power_of_two = state.iterations & (state.iterations - 1) == 0
+        if at_power_of_two or state.look_passes + LOOK_PASSES <= LOOK_SHARE * state.passes:
+            state.found = self._found(problem, state)
+            state.look_passes += LOOK_PASSES
+            state.passes += LOOK_PASSES
+        return state
+
+    def learn(self, problem: Problem, state: SGDState) -> SGDState:
+        """One pass over the samples of a stream, without a look at where it led."""
+        self._move(problem, state, 1)
+        return state
+
+    def _move(self, problem: Problem, state: SGDState, epochs: int) -> None:
+        """Sets: everything in the state that moves."""
+        if state.iterations & (state.iterations - 1) == 0:
+            state.begin_window()
+        before = replace(state, theta=state.theta.copy())
+        self._run(problem, state, self._recipe(problem, state), epochs)
+        state.iterations += epochs
+        state.passes += epochs
+        if not state.is_tame():  # steps far too large: back, with smaller ones
+            state.theta, state.scale, state.level, state.beta = before.theta, before.scale, before.level, before.beta
+            state.recent = Window.empty(state.theta.size, problem.s.size)
+            state.earlier = Window.empty(state.theta.size, problem.s.size)
+            state.eta0 = state.first_eta0 = min(0.1 * state.eta0, self._probed_step(problem, state))
+        elif self.learning_rate == "adaptive":
+            self._adapt(problem, state)
+
+    def model(self, problem: Problem, state: SGDState) -> tuple[Float, float]:
+        """The coefficients and the intercept that a state stands for: the average, or where the path has come to."""
+        w, beta = state.coefficients(), state.beta
+        count = state.recent.count + state.earlier.count
+        if count > 0:
+            w = (state.recent.total + state.earlier.total) / count
+            beta = (state.recent.beta_total + state.earlier.beta_total) / count
+        return w, _intercept_height(problem) * beta
+
+    def point(self, problem: Problem, state: SGDState) -> Point:
+        """The coefficients, a good intercept for them if it is free, and the best dual point at hand."""
+        return (state.found or self._found(problem, state)).point
+
+    def _found(self, problem: Problem, state: SGDState) -> Found:
+        """Where the path has led."""
+        w, b = self.model(problem, state)
+        z = problem.operator.apply(w)
+        if problem.intercept == "free":
+            b = _balancing_intercept(problem, z, b)
+        slopes = problem.slopes(z + b)
+        visits = state.recent.visits + state.earlier.visits
+        seen = visits > 0
+        average = slopes.copy()
+        average[seen] = (state.recent.slopes + state.earlier.slopes)[seen] / visits[seen]
+        alpha = _best_between(problem, problem.feasible(slopes), problem.feasible(average))
+        point = Point(w, b, alpha)
+        found = Found(point, problem.certify(point))
+        if found.values.dual < 0.5 * found.values.primal:  # far away: a part of it may be better
+            point = Point(w, b, _best_between(problem, np.zeros_like(alpha), alpha))
+            found = Found(point, problem.certify(point))
+        return found
+
+    def _recipe(self, problem: Problem, state: SGDState) -> Recipe:
+        """What the steps of a round have in common."""
+        rows: Rows = problem.operator  # type: ignore[assignment]
+        m = max(1, state.order.size)
+        l1, l2 = _strengths(problem)
+        decay, power = {
+            "optimal": (problem.lam / m * state.eta0, 1.0),
+            "invscaling": (1.0, float(self.power_t)),
+            "constant": (0.0, 1.0),
+            "adaptive": (0.0, 1.0),
+        }[self.learning_rate]
+        entries = max(1, rows.vectors[0].size)
+        averaged = l1 == 0.0 if self.average is None else self.average
+        return Recipe(
+            eta0=state.eta0,
+            decay=decay,
+            power=power,
+            l1=l1 / m,
+            l2=l2 / m,
+            height=_intercept_height(problem),
+            l1_b=l1 / m if problem.intercept == "penalised" else 0.0,
+            l2_b=l2 / m if problem.intercept == "penalised" else 0.0,
+            draw=ORDERS[self.order],
+            snapshot=math.ceil(SNAPSHOT_WORK * rows.n_features * rows.n_samples / entries) if averaged else 0,
+        )
+
+    def _run(self, problem: Problem, state: SGDState, recipe: Recipe, epochs: int) -> None:
+        """Sets: everything in the state that moves."""
+        rows: Rows = problem.operator  # type: ignore[assignment]
+        window = state.recent
+        state.t, state.scale, state.level, state.beta, beta_total, count = _epochs(
+            rows.vectors, problem.loss, problem.y, problem.s, state.squares, recipe, state.order, state.random, epochs,
+            state.t, state.theta, state.scale, state.level, state.beta, window.total, window.slopes, window.visits,
+        )  # fmt: skip
+        window.beta_total += beta_total
+        window.count += count
+
+    def _probed_step(self, problem: Problem, state: SGDState) -> float:
+        """The first step whose schedule serves best in some passes over a few samples.
+
+        Several passes, and judged like the fit: one alone prefers steps that are too small for ill-conditioned data.
+        """
+        order = state.order[:: max(1, state.order.size // PROBE_SAMPLES)][:PROBE_SAMPLES]
+        height = _intercept_height(problem)
+        size = float((problem.s[order] * (state.squares[order] + height**2)).mean()) if order.size else 0.0
+        epochs = math.ceil(PROBE_SAMPLES * PROBE_PASSES / max(1, order.size))
+
+        def value(eta: float) -> float:
+            trial = replace(
+                state, eta0=eta, order=order.copy(), random=state.random.copy(), theta=state.theta.copy(),
+                recent=Window.empty(state.theta.size, problem.s.size),
+                earlier=Window.empty(state.theta.size, problem.s.size),
+            )  # fmt: skip
+            recipe = self._recipe(problem, replace(trial, order=state.order))._replace(draw=PERMUTATION)
+            self._run(problem, trial, recipe._replace(snapshot=0), epochs)
+            self._run(problem, trial, recipe, epochs)
+            return _value(problem, order, *self.model(problem, trial)) if trial.is_tame() else math.inf
+
+        eta = 1.0 / size if size > 0.0 else 1.0
+        if order.size == 0:
+            return eta
+        lowest = value(eta)
+        factor = PROBE_FACTOR if value(PROBE_FACTOR * eta) < lowest else 1.0 / PROBE_FACTOR
+        for _ in range(PROBE_TRIALS):
+            found = value(factor * eta)
+            if not found < lowest:
+                break
+            eta, lowest = factor * eta, found
+        return eta
+
+    def _adapt(self, problem: Problem, state: SGDState) -> None:
+        """Divide the step if the last epochs brought no progress. Sets: ``eta0, lowest, idle, passes``."""
+        b = _intercept_height(problem) * state.beta
+        value = _value(problem, state.order, state.coefficients(), b)
+        state.passes += 1.0
+        state.idle = 0 if value < state.lowest else state.idle + 1
+        state.lowest = min(value, state.lowest)
+        if state.idle >= self.patience:
+            state.eta0 /= ADAPTIVE_FACTOR
+            state.idle, state.lowest = 0, value  # a lucky epoch with large steps is no measure for small ones
+
+
+class Found(NamedTuple):
+    """A point of the path and its values."""
+
+    point: Point
+    values: Certificate
+
+
+class Recipe(NamedTuple):
+    """What is the same in every step of a round."""
+
+    eta0: float
+    decay: float
+    power: float
+    l1: float  # strengths per sample
+    l2: float
+    height: float  # of the column whose coefficient is the intercept; 0 if there is none
+    l1_b: float
+    l2_b: float
+    draw: int
+    snapshot: int  # steps between two additions to the average; 0 for none
+
+
+@dataclass
+class Window:
+    """Sums over a stretch of the path: of coefficients, and of the slopes at each visit of a sample."""
+
+    total: Float
+    beta_total: float
+    count: int
+    slopes: Float
+    visits: Index
+
+    @classmethod
+    def empty(cls, d: int, n: int) -> Window:
+        """A stretch that has not begun."""
+        return cls(np.zeros(d), 0.0, 0, np.zeros(n), np.zeros(n, dtype=np.int64))
+
+
+@dataclass
+class SGDState:
+    """The coefficients are ``scale * shrunk(theta, level)``, the intercept is ``beta`` times the column's height."""
+
+    theta: Float
+    beta: float
+    order: Index
+    squares: Float  # of the lengths of the rows
+    random: Array
+    recent: Window  # since the last power of two of epochs
+    earlier: Window  # since the one before
+    eta0: float = 1.0
+    first_eta0: float = 1.0
+    t: int = 0
+    scale: float = 1.0
+    level: float = 0.0
+    iterations: int = 0
+    passes: float = 0.0
+    lowest: float = math.inf  # objective seen so far, and the epochs without progress since
+    idle: int = 0
+    found: Found | None = None  # at the end of the last round, if the solver looked
+    look_passes: float = 0.0
+    certificate_passes: float = field(default=2.0 + LOOK_PASSES, init=False)
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Primal and dual value, if the solver looked."""
+        return (self.found.values.primal, self.found.values.dual) if self.found else (math.inf, -math.inf)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there is nothing to learn from, or an adaptive rate has come to rest."""
+        return self.order.size == 0 or self.eta0 < SMALLEST_STEP * self.first_eta0
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """Passes over the data and the present factor of the step."""
+        return {"passes": self.passes, "eta0": self.eta0}
+
+    def coefficients(self) -> Float:
+        """Where the path has come to."""
+        shrunk = np.maximum(np.abs(self.theta) - self.level, 0.0)
+        return np.asarray(self.scale * np.copysign(shrunk, self.theta) + 0.0)  # adding zero turns -0 into 0
+
+    def is_tame(self) -> bool:
+        """Whether nothing has overflown, or is about to."""
+        largest = float(np.abs(self.theta).max(initial=0.0))
+        return largest <= LARGEST and abs(self.beta) <= LARGEST and self.level < math.inf  # false for NaN
+
+    def begin_window(self) -> None:
+        """Start a new stretch of the average. Sets: ``recent, earlier, theta, scale, level``.
+
+        The thresholds start anew as well: a coefficient that has to leave zero late would otherwise have to make up
+        for all that the penalty has held back since the beginning.
+        """
+        self.earlier, self.recent = self.recent, Window.empty(self.theta.size, self.recent.slopes.size)
+        self.theta, self.scale, self.level = self.coefficients(), 1.0, 0.0
+
+
+def _strengths(problem: Problem) -> tuple[float, float]:
+    """Strength of ``|w|_1`` and of ``|w|^2 / 2``."""
+    penalty = problem.penalty
+    ratio = penalty.ratio if isinstance(penalty, ElasticNet) else float(isinstance(penalty, L1))
+    return problem.lam * ratio, problem.lam * (1.0 - ratio)
+
+
+def _value(problem: Problem, samples: Index, w: Float, b: float) -> float:
+    """Mean loss over some samples, and the penalty per sample."""
+    vectors = problem.operator.vectors  # type: ignore[attr-defined]
+    total = _loss_over(vectors, problem.loss, problem.y, problem.s, samples, w, b)
+    l1, l2 = _strengths(problem)
+    if problem.intercept == "penalised":
+        w = np.append(w, b / problem.intercept_scale)
+    penalty = l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
+    return total / max(1, samples.size) + penalty / max(1, int(np.count_nonzero(problem.s)))
+
+
+def _best_between(problem: Problem, first: Float, second: Float) -> Float:
+    """The point of the largest dual value between two feasible ones, by golden section."""
+    low, high = problem.dual_box()
+    conjugate = _conjugate_between(problem, first, second)
+    golden = 0.5 * (math.sqrt(5.0) - 1.0)
+
+    def between(share: float) -> Float:
+        return np.clip(first + share * (second - first), low, high)  # rounding must not leave the box
+
+    values = {share: -problem.conjugates(between(share)) - conjugate(share) for share in (0.0, 1.0)}
+    left, right = 0.0, 1.0
+    for _ in range(GOLDEN_STEPS):
+        inner = right - golden * (right - left), left + golden * (right - left)
+        for share in inner:
+            if share not in values:
+                values[share] = -problem.conjugates(between(share)) - conjugate(share)
+        left, right = (left, inner[1]) if values[inner[0]] >= values[inner[1]] else (inner[0], right)
+    return between(max(values, key=lambda share: values[share]))
+
+
+def _balancing_intercept(problem: Problem, z: Float, b: float) -> float:
+    """A free intercept near ``b`` at which the slopes nearly balance, by regula falsi.
+
+    `Problem.best_intercept` is exact, but takes a hundred times a sum over the samples, as long as some epochs.
+    """
+
+    def pull(b: float) -> float:
+        return float(problem.slopes(z + b).sum())  # falls as b grows
+
+    ends, pulls = [b, b], [pull(b), 0.0]
+    step = math.copysign(1e-3 * (1.0 + abs(b)), pulls[0])
+    for _ in range(BRACKET_STEPS):
+        if pulls[0] == 0.0:
+            return b
+        ends[1] = ends[0] + step
+        pulls[1] = pull(ends[1])
+        if pulls[1] * pulls[0] <= 0.0:
+            break
+        ends[0], pulls[0], step = ends[1], pulls[1], 4.0 * step
+    for _ in range(FALSI_STEPS):
+        if pulls[0] == pulls[1] or ends[0] == ends[1]:
+            break
+        b = ends[0] - pulls[0] * (ends[1] - ends[0]) / (pulls[1] - pulls[0])
+        found = pull(b)
+        if found * pulls[1] <= 0.0:
+            ends[0], pulls[0] = ends[1], pulls[1]
+        else:
+            pulls[0] *= 0.5  # Illinois: an end that stays must not hold the others back
+        ends[1], pulls[1] = b, found
+    return ends[1] if abs(pulls[1]) <= abs(pulls[0]) else ends[0]
+
+
+def _conjugate_between(problem: Problem, first: Float, second: Float) -> Callable[[float], float]:
+    """``penalty*(X^T alpha)`` between two dual feasible points."""
+    l1, l2 = _strengths(problem)
+    if l2 == 0.0:
+        return lambda share: 0.0  # in its domain, where both points are
+    ends = [problem.operator.adjoint(alpha) for alpha in (first, second)]
+    if problem.intercept == "penalised":
+        heights = [problem.intercept_scale * alpha.sum() for alpha in (first, second)]
+        ends = [np.append(v, height) for v, height in zip(ends, heights, strict=True)]
+    v, step = ends[0], ends[1] - ends[0]
+    if l1 == 0.0:
+        squares = float(v @ v), 2.0 * float(v @ step), float(step @ step)
+        return lambda share: 0.5 * (squares[0] + share * (squares[1] + share * squares[2])) / l2
+    return lambda share: 0.5 * float((np.maximum(np.abs(v + share * step) - l1, 0.0) ** 2).sum()) / l2
+
+
+def _intercept_height(problem: Problem) -> float:
+    return {"free": 1.0, "penalised": problem.intercept_scale, None: 0.0}[problem.intercept]
+
+
+@compiled
+def _epochs(
+    vectors: Any, loss: Any, y: Float, s: Float, squares: Float, recipe: Recipe, order: Index, random: Array,
+    epochs: int, t: int, theta: Float, scale: float, level: float, beta: float, total: Float, slopes: Float,
+    visits: Index,
+) -> tuple[int, float, float, float, float, int]:  # fmt: skip
+    """Steps over the samples of ``order``; the coefficients are ``scale * shrunk(theta, level)`` before and after.
+
+    Sets: ``order, random, theta, total, slopes, visits``.
+    """
+    m = order.shape[0]
+    beta_total, count = 0.0, 0
+    for _ in range(epochs):
+        if recipe.draw == PERMUTATION:
+            _shuffle(order, random)
+        for k in range(m):
+            i = order[_below(m, random)] if recipe.draw == UNIFORM else order[k]
+            eta = recipe.eta0 / (1.0 + recipe.decay * t) ** recipe.power
+            t += 1
+            inner = vectors.dot_shrunk(i, level, theta) if recipe.l1 > 0.0 else vectors.dot(i, theta)
+            z = scale * inner + recipe.height * beta
+            g = s[i] * loss.slope(z, y[i])
+            low, high = loss.dual_range(y[i])
+            if math.isinf(high - low):  # slopes without a bound
+                q = eta * (squares[i] + recipe.height * recipe.height)
+                implicit = -loss.dual_step(0.0, y[i], s[i], z, q)
+                if abs(g) > 2.0 * abs(implicit):
+                    g = implicit
+            slopes[i] -= g
+            visits[i] += 1
+            if g != 0.0:
+                vectors.add(i, -eta * g / scale, theta)
+            level += eta * recipe.l1 / scale
+            scale /= 1.0 + eta * recipe.l2
+            beta = _shrunk(beta - eta * g * recipe.height, eta * recipe.l1_b) / (1.0 + eta * recipe.l2_b)
+            if scale < SMALLEST_SCALE:
+                for j in range(theta.shape[0]):
+                    theta[j] *= scale
+                level *= scale
+                scale = 1.0
+            if recipe.snapshot > 0 and t % recipe.snapshot == 0:
+                for j in range(theta.shape[0]):
+                    total[j] += scale * _shrunk(theta[j], level)
+                beta_total += beta
+                count += 1
+    return t, scale, level, beta, beta_total, count
+
+
+@compiled
+def _loss_over(vectors: Any, loss: Any, y: Float, s: Float, samples: Index, w: Float, b: float) -> float:
+    total = 0.0
+    for k in range(samples.shape[0]):
+        i = samples[k]
+        total += s[i] * loss.value(vectors.dot(i, w) + b, y[i])
+    return total
+
+
+@compiled
+def _shrunk(v: float, level: float) -> float:
+    """``v`` moved towards zero by ``level``."""
+    return math.copysign(max(abs(v) - level, 0.0), v)
+
+
+@compiled
+def _shuffle(order: Index, random: Array) -> None:
+    """Fisher-Yates shuffle. Sets: ``order, random``."""
+    for k in range(order.shape[0] - 1, 0, -1):
+        j = _below(k + 1, random)
+        order[k], order[j] = order[j], order[k]
+
+
+@compiled
+def _below(count: int, random: Array) -> int:
+    """A number from 0 to ``count - 1``, from a splitmix64 generator. Sets: ``random``."""
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    r = random[0]
+    r = (r ^ (r >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    r = (r ^ (r >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    r ^= r >> np.uint64(31)
+    return np.int64(r % np.uint64(count))  # type: ignore[return-value]

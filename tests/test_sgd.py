@@ -1,0 +1,493 @@
+"""Stochastic gradient descent: its path step by step against plain NumPy, its quality, and the two estimators."""
+
+import inspect
+import math
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn.linear_model
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
+
+import referee
+import zoo
+from maxmargin import Problem, SGDClassifier, SGDRegressor, Status, certify, minimize
+from maxmargin.io import load_model, save_model
+from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
+from maxmargin.operators import Rows
+from maxmargin.penalties import L1, L2, ElasticNet
+from maxmargin.solvers import SGD, Newton
+
+# ---- the path, step by step ------------------------------------------------------------------------------------------
+
+
+class SplitMix:
+    """The generator of the solver, from its definition."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, count):
+        mask = 2**64 - 1
+        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
+        r = self.state
+        r = ((r ^ (r >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        r = ((r ^ (r >> 27)) * 0x94D049BB133111EB) & mask
+        return (r ^ (r >> 31)) % count
+
+    def visits(self, order, samples, epochs):
+        """The samples of some epochs, one after the other."""
+        samples = list(samples)
+        for _ in range(epochs):
+            if order == "permutation":
+                for k in range(len(samples) - 1, 0, -1):
+                    j = self.below(k + 1)
+                    samples[k], samples[j] = samples[j], samples[k]
+            for i in samples:
+                yield samples[self.below(len(samples))] if order == "uniform" else i
+
+
+def hinge_slope(z, y):
+    return -y if y * z < 1.0 else 0.0
+
+
+def logistic_slope(z, y):
+    return -y / (1.0 + math.exp(y * z))
+
+
+def squared_slope(z, y):
+    return z - y
+
+
+def walk(X, y, s, slope, visits, eta, l1, l2, height=1.0):
+    """Every point of the path, with Tsuruoka's cumulative penalty as printed: ``u`` could have been, ``q`` was paid."""
+    w, beta, u, q = np.zeros(X.shape[1]), 0.0, 0.0, np.zeros(X.shape[1])
+    path = []
+    for t, i in enumerate(visits):
+        g = s[i] * slope(X[i] @ w + height * beta, y[i])
+        w = w - eta(t) * g * X[i]
+        u += eta(t) * l1
+        paid = np.where(w > 0.0, np.maximum(0.0, w - (u + q)), np.where(w < 0.0, np.minimum(0.0, w + (u - q)), w))
+        q += paid - w
+        shrink = 1.0 + eta(t) * l2
+        w, u, q = paid / shrink, u / shrink, q / shrink
+        beta -= eta(t) * g * height
+        path.append((w, height * beta))
+    return path
+
+
+def small(seed=0, n=7, d=3):
+    X, y = zoo.blobs(n, d, seed, apart=0.4)
+    return X, y, np.random.default_rng(seed).uniform(0.5, 1.5, n)
+
+
+@pytest.mark.parametrize("order", ["cyclic", "permutation", "uniform"])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_the_orders_visit_what_they_should(order, layout):
+    X, y, s = small()
+    s[2] = 0.0  # never visited
+    problem = Problem(Rows(layout(X)), y, Hinge(), L2(0.7), s)
+    solver = SGD(order=order, learning_rate="constant", eta0=0.3, average=False, seed=5)
+    used = np.flatnonzero(s)
+    visits = list(SplitMix(5).visits(order, used, 1))
+    path = walk(X, y, s, hinge_slope, visits, lambda t: 0.3, 0.0, 0.7 / used.size)
+    state = solver.advance(problem, solver.start(problem, None), 1)
+    w, b = solver.model(problem, state)
+    np.testing.assert_allclose(w, path[-1][0], rtol=1e-12)
+    assert b == pytest.approx(path[-1][1], rel=1e-12)
+    np.testing.assert_array_equal(state.recent.visits, np.bincount(visits, minlength=y.size))
+    if order != "uniform":
+        np.testing.assert_array_equal(state.recent.visits, s > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "eta"),
+    [
+        ("optimal", lambda t, lam: 0.4 / (1.0 + lam * 0.4 * t)),
+        ("invscaling", lambda t, lam: 0.4 / (1.0 + t) ** 0.3),
+        ("constant", lambda t, lam: 0.4),
+        ("adaptive", lambda t, lam: 0.4),  # as long as there is progress
+    ],
+)
+@pytest.mark.parametrize(("penalty", "ratio"), [(L2(2.0), 0.0), (L1(2.0), 1.0), (ElasticNet(2.0, 0.3), 0.3)])
+def test_every_schedule_and_penalty_follows_its_formula(rate, eta, penalty, ratio):
+    X, y, s = small(1, n=9, d=4)
+    problem = Problem(Rows(X), y, Logistic(), penalty, s)
+    solver = SGD(order="cyclic", learning_rate=rate, eta0=0.4, power_t=0.3, average=False)
+    per_sample = 2.0 / 9
+    path = walk(
+        X, y, s, logistic_slope, range(9), lambda t: eta(t, per_sample), per_sample * ratio, per_sample * (1.0 - ratio)
+    )
+    state = solver.advance(problem, solver.start(problem, None), 1)
+    w, b = solver.model(problem, state)
+    np.testing.assert_allclose(w, path[-1][0], rtol=1e-11, atol=1e-15)
+    assert b == pytest.approx(path[-1][1], rel=1e-11)
+    assert state.t == 9
+
+
+def test_intercepts_are_columns():
+    X, y, s = small(2)
+    for intercept, height in (("free", 1.0), (None, 0.0)):
+        problem = Problem(Rows(X), y, Squared(), L2(1.0), s, intercept)
+        solver = SGD(order="cyclic", learning_rate="constant", eta0=0.05, average=False)
+        path = walk(X, y, s, squared_slope, range(7), lambda t: 0.05, 0.0, 1.0 / 7, height)
+        w, b = solver.model(problem, solver.advance(problem, solver.start(problem, None), 1))
+        np.testing.assert_allclose(w, path[-1][0], rtol=1e-12)
+        assert b == pytest.approx(path[-1][1], rel=1e-12)
+    penalised = Problem(Rows(X), y, Squared(), ElasticNet(1.0, 0.2), s, "penalised", 2.0)
+    column = Problem(Rows(np.c_[X, np.full(7, 2.0)]), y, Squared(), L2(1.0), s, None)
+    ridge = Problem(Rows(X), y, Squared(), L2(1.0), s, "penalised", 2.0)
+    w, b = solver.model(ridge, solver.advance(ridge, solver.start(ridge, None), 1))
+    by_hand, _ = solver.model(column, solver.advance(column, solver.start(column, None), 1))
+    np.testing.assert_allclose(np.append(w, b / 2.0), by_hand, rtol=1e-12)
+    assert minimize(penalised, SGD(), max_iter=3, tol=1e-12).certificate.gap > 0.0
+
+
+def test_the_average_is_that_of_every_fourth_step_since_half_of_the_epochs():
+    X, y, s = small(3, n=8)
+    problem = Problem(Rows(X), y, Hinge(), L2(1.0), s)
+    solver = SGD(order="cyclic", learning_rate="constant", eta0=0.1)
+    path = walk(X, y, s, hinge_slope, list(range(8)) * 5, lambda t: 0.1, 0.0, 1.0 / 8)
+    state = solver.start(problem, None)
+    while state.iterations < 5:
+        state = solver.advance(problem, state, 5 - state.iterations)
+    w, b = solver.model(problem, state)
+    taken = [path[t - 1] for t in range(1, 41) if t % 4 == 0 and t > 2 * 8]  # from the end of epoch 2 on
+    np.testing.assert_allclose(w, np.mean([p[0] for p in taken], axis=0), rtol=1e-12)
+    assert b == pytest.approx(np.mean([p[1] for p in taken]), rel=1e-12)
+
+
+def test_a_step_that_would_overshoot_is_the_implicit_one():
+    X, y, s = np.array([[3.0, 4.0]]), np.array([2.0]), np.ones(1)
+    problem = Problem(Rows(X), y, Squared(), L1(1e-300), s, None)
+    solver = SGD(learning_rate="constant", eta0=1.0, average=False)
+    w, _ = solver.model(problem, solver.advance(problem, solver.start(problem, None), 1))
+    # argmin (x.w - 2)^2 / 2 + |w|^2 / 2 has x.w = 2 * 25 / 26
+    np.testing.assert_allclose(w, X[0] * 2.0 / 26.0, rtol=1e-12)
+
+
+def test_a_stream_in_pieces_is_the_stream():
+    X, y, s = small(4, n=12)
+    solver = SGD(order="cyclic", eta0=0.2, average=False)
+    whole = Problem(Rows(X), y, Logistic(), L2(0.1 * 12), s)
+    state = solver.advance(whole, solver.start(whole, None), 1)
+    expected, b = solver.model(whole, state)
+    pieces = None
+    for rows in (slice(0, 5), slice(5, 6), slice(6, 12)):
+        part = Problem(Rows(X[rows]), y[rows], Logistic(), L2(0.1 * y[rows].size), s[rows])
+        pieces = solver.start(part, None) if pieces is None else solver.carry_on(part, pieces)
+        pieces = solver.advance(part, pieces, 1)
+    found = solver.model(part, pieces)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+    assert found[1] == pytest.approx(b, rel=1e-12)
+
+
+def test_a_step_touches_the_nonzeros_only():
+    """20 000 steps that touched a million coefficients each would be 2e10 operations."""
+    rng = np.random.default_rng(0)
+    n, d = 20_000, 1_000_000
+    X = sp.csr_array((rng.normal(size=5 * n), rng.integers(0, d, 5 * n), np.arange(0, 5 * n + 1, 5)), shape=(n, d))
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    for penalty in (L2(1.0), L1(1.0)):
+        problem = Problem(Rows(X), y, Hinge(), penalty, np.ones(n))
+        solver = SGD(eta0=0.1)
+        state = solver.learn(problem, solver.start(problem, None))  # compiles
+        began = time.perf_counter()
+        solver.learn(problem, state)
+        assert time.perf_counter() - began < 1.0
+
+
+# ---- quality ---------------------------------------------------------------------------------------------------------
+
+CLASSES, REGRESSION = zoo.blobs(300, 5, seed=11, apart=0.8), zoo.line(300, 5, seed=12)
+PENALTIES = {"l2": ("l2", 15.0), "l1": ("l1", 15.0), "elastic net": ("elastic net", 15.0, 0.4)}
+PAIRS = [("hinge", 1.0), ("squared hinge", 1.0), ("huber hinge", 0.5), ("logistic", 1.0)]
+TARGETS = [("squared", 1.0), ("epsilon", 0.1), ("squared epsilon", 0.1)]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", PAIRS + TARGETS, ids=lambda loss: loss[0])
+def test_every_loss_and_penalty_comes_near_the_optimum(loss, penalty):
+    X, y = CLASSES if loss in PAIRS else REGRESSION
+    case = zoo.machine("", X, y, loss=loss, penalty=PENALTIES[penalty])
+    optimum = referee.reference_optimum(case.describe())
+    solution = minimize(case.build(), SGD(), tol=1e-3, max_time=20.0)
+    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.certificate.dual <= optimum * (1.0 + 1e-7)
+    assert optimum * (1.0 - 1e-7) <= solution.certificate.primal <= optimum * (1.0 + 1.1e-3)
+
+
+@pytest.mark.parametrize("order", ["cyclic", "uniform"])
+@pytest.mark.parametrize("rate", ["optimal", "invscaling", "adaptive"])
+def test_other_orders_and_schedules_lead_there_too(order, rate):
+    X, y = CLASSES
+    problem = Problem(Rows(X), y, Logistic(), L2(15.0), np.ones(300))
+    optimum = minimize(problem, Newton(), tol=1e-9).certificate.primal
+    solution = minimize(problem, SGD(order=order, learning_rate=rate), tol=1e-3, max_time=20.0)
+    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.certificate.primal == pytest.approx(optimum, rel=1.1e-3)
+
+
+def test_l1_gives_exact_zeros():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 30))
+    y = X[:, :3] @ np.array([2.0, -1.5, 1.0]) + 0.3 * rng.normal(size=400)
+    problem = Problem(Rows(X), y, Squared(), L1(60.0), np.ones(400))
+    solution = minimize(problem, SGD(), tol=1e-3, max_time=20.0)
+    assert solution.status is Status.CONVERGED, solution.message
+    assert set(np.flatnonzero(solution.point.w)) >= {0, 1, 2}
+    assert np.count_nonzero(solution.point.w) <= 8
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Logistic(), Squared(), EpsilonInsensitive()])
+@pytest.mark.parametrize("eta0", [None, 1e3, 1e300])
+@pytest.mark.parametrize("penalty", [L2(1.0), L1(1.0)])
+def test_unscaled_columns_and_absurd_steps_end_honestly(loss, eta0, penalty):
+    X, y = zoo.blobs(50, 3, seed=5)
+    X = X * np.array([1e8, 1.0, 1e-3])
+    problem = Problem(Rows(X), y, loss, penalty, np.ones(50))
+    start = minimize(problem, SGD(), max_iter=0).certificate
+    with np.errstate(over="ignore", invalid="ignore"):
+        solution = minimize(problem, SGD(eta0=eta0), tol=1e-9, max_iter=300)
+    assert np.isfinite(solution.point.w).all()
+    assert math.isfinite(solution.certificate.primal)
+    assert math.isfinite(solution.certificate.dual)
+    assert solution.certificate.relative_gap <= start.relative_gap
+    assert solution.status is not Status.CONVERGED or solution.certificate.relative_gap <= 1e-9
+
+
+def test_options_are_checked():
+    for option, value in (("order", "sorted"), ("learning_rate", "fast"), ("eta0", 0.0), ("eta0", math.inf)):
+        with pytest.raises(ValueError, match=option):
+            SGD(**{option: value})
+
+
+# ---- the estimators --------------------------------------------------------------------------------------------------
+
+
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X), y
+
+
+def diabetes():
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    return scale(X), scale(y)
+
+
+def objective(model, X, y, weights, alpha, ratio):
+    """``1/S sum_i c_i log(1 + exp(-y_i z_i)) + alpha R(w)`` for labels 0 and 1."""
+    w = model.coef_[0]
+    z = X @ w + model.intercept_[0]
+    losses = np.logaddexp(0.0, -np.where(y == 1, z, -z))
+    return weights @ losses / weights.sum() + alpha * (ratio * np.abs(w).sum() + 0.5 * (1.0 - ratio) * w @ w)
+
+
+@pytest.mark.parametrize(("penalty", "ratio"), [("l2", 0.0), ("l1", 1.0), ("elasticnet", 0.15)])
+def test_the_objective_is_the_documented_one(penalty, ratio):
+    X, y = cancer()
+    weights = np.random.default_rng(0).uniform(0.5, 3.0, y.size)
+    model = SGDClassifier("log_loss", penalty=penalty, alpha=0.05, tol=5e-3).fit(X, y, sample_weight=weights)
+    value = objective(model, X, y, weights, 0.05, ratio)
+    assert model.status_ is Status.CONVERGED
+    assert model.objective_ / weights.sum() == pytest.approx(value, rel=1e-9)
+    verdict = certify(model, X, y, sample_weight=weights)
+    assert (verdict.primal, verdict.dual) == pytest.approx((model.objective_, model.dual_objective_), rel=1e-9)
+    if penalty == "l2":
+        exact = clone(model).set_params(solver="newton", tol=1e-9).fit(X, y, sample_weight=weights)
+        assert value == pytest.approx(objective(exact, X, y, weights, 0.05, ratio), rel=5.1e-3)
+        assert exact.solution_.solver == "newton"
+
+
+def test_weights_and_copies_are_the_same_problem():
+    X, y = diabetes()
+    twice = np.arange(y.size) % 2 + 1
+    weighted = SGDRegressor(alpha=0.1, solver="newton", tol=1e-9).fit(X, y, sample_weight=twice)
+    copied = SGDRegressor(alpha=0.1, solver="newton", tol=1e-9).fit(np.repeat(X, twice, axis=0), np.repeat(y, twice))
+    assert weighted.objective_ == pytest.approx(copied.objective_, rel=1e-8)
+    np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_the_regressor_comes_near_the_optimum(loss):
+    X, y = diabetes()
+    model = SGDRegressor(loss, alpha=0.1).fit(X, y)
+    exact = SGDRegressor(loss, alpha=0.1, solver="newton", tol=1e-8).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert exact.objective_ * (1.0 - 1e-7) <= model.objective_ <= exact.objective_ * (1.0 + 1.1e-3)
+    assert model.coef_.shape == (10,)
+    assert model.intercept_.shape == (1,)
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_[0], rtol=1e-12)
+
+
+def test_several_classes_and_their_probabilities():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = SGDClassifier("log_loss", alpha=0.02, tol=1e-2).fit(scale(X), names)
+    assert model.coef_.shape == (3, 4)
+    assert model.score(scale(X), names) > 0.8
+    scores = model.decision_function(scale(X))
+    sigmoid = 1.0 / (1.0 + np.exp(-scores))
+    np.testing.assert_allclose(model.predict_proba(scale(X)), sigmoid / sigmoid.sum(axis=1)[:, None], rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(scale(X)), model.classes_[scores.argmax(axis=1)])
+    two = SGDClassifier("log_loss", alpha=0.02, tol=1e-2).fit(scale(X), y == 1)
+    p = two.predict_proba(scale(X))
+    np.testing.assert_allclose(p[:, 1], 1.0 / (1.0 + np.exp(-two.decision_function(scale(X)))), rtol=1e-12)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert not hasattr(SGDClassifier(), "predict_proba")
+
+
+def test_threads_do_not_change_the_bits():
+    X, y = load_iris(return_X_y=True)
+    one, two = (SGDClassifier(alpha=0.05, tol=1e-2, n_jobs=jobs).fit(scale(X), y) for jobs in (1, 2))
+    assert one.coef_.tobytes() == two.coef_.tobytes()
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+def test_partial_fit_over_chunks_is_about_as_good_as_fit(layout):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(6000, 10))
+    y = np.where(X @ rng.normal(size=10) + rng.normal(size=6000) > 0.3, "yes", "no")
+    fitted = SGDClassifier("log_loss", alpha=1e-2, solver="newton").fit(X, y)
+    stream = SGDClassifier("log_loss", alpha=1e-2)
+    for rows in np.array_split(np.arange(6000), 20):
+        stream.partial_fit(layout(X[rows]), y[rows], classes=["no", "yes"])
+    assert stream.t_ == 6000
+    assert stream.n_iter_ == 20
+    labels = (y == "yes").astype(int)
+    best, found = (objective(model, X, labels, np.ones(6000), 1e-2, 0.0) for model in (fitted, stream))
+    assert found <= 1.01 * best
+    assert certify(stream, X, y).primal == pytest.approx(6000 * found, rel=1e-9)
+    # The certificate it has is that of the last samples alone.
+    assert stream.objective_ == pytest.approx(300 * objective(stream, X[-300:], labels[-300:], np.ones(300), 1e-2, 0.0))
+
+
+def test_the_regressor_learns_from_a_stream_row_by_row():
+    X, y = zoo.line(2000, 4, seed=3)
+    model = SGDRegressor(alpha=1e-3)
+    for i in range(200):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    model.partial_fit(X[200:], y[200:])
+    assert model.t_ == 2000
+    assert model.score(X, y) > SGDRegressor(alpha=1e-3, solver="newton").fit(X, y).score(X, y) - 1e-3
+
+
+def test_a_fit_can_be_followed_by_a_stream_and_the_other_way_round():
+    X, y = cancer()
+    model = SGDClassifier(alpha=1e-2, tol=1e-2).fit(X, y)
+    steps, before = model.t_, model.coef_.copy()
+    model.partial_fit(X[:50], y[:50])
+    assert model.t_ == steps + 50
+    assert 0.0 < np.abs(model.coef_ - before).max() < np.abs(before).max()
+    model.fit(X, y)
+    assert model.coef_.tobytes() == before.tobytes()
+
+
+def test_streams_are_refused_in_sentences():
+    X, y = cancer()
+    with pytest.raises(ValueError, match="needs classes"):
+        SGDClassifier().partial_fit(X, y)
+    model = SGDClassifier().partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"not the same as in the first call"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="label 7, which is not one of the classes"):
+        model.partial_fit(X[:2], [0, 7])
+    with pytest.raises(ValueError, match="30 features"):
+        model.partial_fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="'balanced' needs all samples"):
+        SGDClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="partial_fit needs solver='sgd'"):
+        SGDClassifier(solver="newton").partial_fit(X, y, classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "modified_huber"}, "loss"),
+        ({"penalty": None}, "penalty"),
+        ({"early_stopping": True}, "stops by its certificate"),
+        ({"shuffle": False, "order": "uniform"}, "contradicts"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"penalty": "l1", "solver": "newton"}, "L2 penalty; this problem has L1"),
+    ],
+)
+def test_parameters_are_refused_in_sentences(parameters, message):
+    X, y = cancer()
+    with pytest.raises(ValueError, match=message):
+        SGDClassifier(**parameters).fit(X, y)
+
+
+def test_a_fit_that_ends_early_says_so_and_can_be_resumed():
+    X, y = cancer()
+    model = SGDClassifier(alpha=1e-2, max_iter=2, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter or tol"):
+        model.fit(X, y)
+    assert model.status_ is Status.MAX_ITER
+    assert model.n_iter_ == 2
+    gap = model.duality_gap_
+    model.set_params(max_iter=1000, tol=5e-3).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.duality_gap_ < gap
+
+
+def test_class_weights_count():
+    X, y = cancer()
+    heavy = {0: 10.0, 1: 1.0}
+    model = SGDClassifier("log_loss", alpha=0.1, class_weight=heavy, tol=5e-3).fit(X, y)
+    w, z = model.coef_[0], model.decision_function(X)
+    losses = np.where(y == 0, 10.0, 1.0) @ np.logaddexp(0.0, -np.where(y == 1, z, -z))
+    assert model.objective_ == pytest.approx(losses + 0.1 * y.size * 0.5 * w @ w, rel=1e-9)
+    stream = SGDClassifier("log_loss", alpha=0.1, class_weight=heavy, eta0=0.01, average=False)
+    stream.partial_fit(X[:5], y[:5], classes=[0, 1])
+    expected = walk(
+        X, 2.0 * y - 1.0, np.where(y == 0, 10.0, 1.0), logistic_slope, SplitMix(0).visits("permutation", range(5), 1),
+        lambda t: 0.01 / (1.0 + 0.1 * 0.01 * t), 0.0, 0.1,
+    )[-1]  # fmt: skip
+    np.testing.assert_allclose(stream.coef_[0], expected[0], rtol=1e-11)
+
+
+def test_scikit_learns_models_are_judged_by_the_same_objective():
+    X, y = cancer()
+    model = sklearn.linear_model.SGDClassifier(alpha=0.05, random_state=0, average=True).fit(X, y)
+    verdict = certify(model, X, y)
+    w, z = model.coef_[0], (2 * y - 1) * model.decision_function(X)
+    assert verdict.primal == pytest.approx(np.maximum(0.0, 1.0 - z).sum() + 0.05 * y.size * 0.5 * w @ w, rel=1e-9)
+    ours = SGDClassifier(alpha=0.05).fit(X, y)
+    assert ours.dual_objective_ <= verdict.primal
+    assert verdict.dual <= ours.objective_
+    with pytest.raises(ValueError, match="loss='modified_huber'"):
+        certify(sklearn.linear_model.SGDClassifier("modified_huber").fit(X, y), X, y)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "different"),
+    [
+        (SGDClassifier, sklearn.linear_model.SGDClassifier, {"eta0", "average"}),
+        (SGDRegressor, sklearn.linear_model.SGDRegressor, {"eta0", "average", "learning_rate", "power_t"}),
+    ],
+)
+def test_arguments_are_those_of_scikit_learn_and_more(ours, theirs, different):
+    mine, other = inspect.signature(ours).parameters, inspect.signature(theirs).parameters
+    assert set(other) <= set(mine)
+    for name, parameter in mine.items():
+        if name in other and name not in different:
+            assert parameter.default == other[name].default, name
+        line = next(line for line in ours.__doc__.splitlines() if line.strip().startswith(f"{name} : "))
+        if "default=" in line:  # the list of losses is longer than a line
+            assert eval(line.split("default=")[1]) == parameter.default, name
+
+
+@pytest.mark.parametrize("model", [SGDClassifier(alpha=0.1, tol=1e-2), SGDRegressor(alpha=0.1, tol=1e-2)], ids=str)
+def test_models_can_be_stored(model, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = clone(model).fit(scale(X), y)
+    save_model(model, tmp_path / "model.mm")
+    restored = load_model(tmp_path / "model.mm")
+    np.testing.assert_array_equal(restored.predict(scale(X)), model.predict(scale(X)))
+    assert restored.duality_gap_ == model.duality_gap_
+    restored.partial_fit(scale(X), y)
+    assert restored.t_ == model.t_ + y.size
