@@ -119,6 +119,18 @@ class Problem:
         scale = float(np.abs(z).max(initial=0.0) + np.abs(self.y).max(initial=0.0))
         return middle_minimiser(_InterceptSlope(self.loss, z, self.y, self.s), scale)
 
+    def balanced_slopes(self, z: Float, b: float) -> Float:
+        """A subgradient for scores ``z = X w`` and their best free intercept: dual variables whose sum is zero.
+
+        At a kink the slopes a little below and above the intercept are mixed, which only samples at the kink feel.
+        """
+        nearby = 1e-11 * float(abs(b) + np.abs(z).max(initial=0.0) + np.abs(self.y).max(initial=0.0))
+        below, above = self.slopes(z + (b - nearby)), self.slopes(z + (b + nearby))
+        up, down = float(below.sum()), float(above.sum())
+        if up > 0.0 > down:
+            return balanced(below + up / (up - down) * (above - below))
+        return balanced(self.slopes(z + b))
+
     def _penalty(self, point: Point, z: Float) -> float:
         if self.kernelised:
             cost = 0.5 * self.lam * float(point.w @ z)

@@ -50,7 +50,8 @@ class LinearMachine(CertifiedEstimator):
 
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
-        if (self.dual is False and self.solver == "dual_coordinate") or (self.dual is True and self.solver == "newton"):
+        primal = ("newton", "smoothed", "cutting_plane", "subgradient")
+        if (self.dual is False and self.solver == "dual_coordinate") or (self.dual is True and self.solver in primal):
             raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
 
     def _workers(self) -> Workers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.protocols import Solver
+from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.newton import Newton
@@ -12,9 +13,12 @@ from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
 from maxmargin.solvers.sgd import SGD
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.smo_simplified import SimplifiedSMO
+from maxmargin.solvers.smoothed import Smoothed
 from maxmargin.solvers.softmax_newton import SoftmaxNewton
+from maxmargin.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Any]] = {
+    CuttingPlane.name: CuttingPlane,
     Decomposition.name: Decomposition,
     DualCoordinate.name: DualCoordinate,
     KernelPegasos.name: KernelPegasos,
@@ -23,11 +27,15 @@ SOLVERS: dict[str, type[Any]] = {
     SGD.name: SGD,
     SMO.name: SMO,
     SimplifiedSMO.name: SimplifiedSMO,
+    Smoothed.name: Smoothed,
     SoftmaxNewton.name: SoftmaxNewton,
+    Subgradient.name: Subgradient,
 }
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
-LINEAR = frozenset({DualCoordinate.name, Newton.name, Pegasos.name, SGD.name})
+LINEAR = frozenset(
+    solver.name for solver in (CuttingPlane, DualCoordinate, Newton, Pegasos, SGD, Smoothed, Subgradient)
+)
 
 
 # Up to this many features a Newton step is cheap, and its indifference to column scales decides.
@@ -64,10 +72,13 @@ __all__ = [
     "SGD",
     "SMO",
     "SOLVERS",
+    "CuttingPlane",
     "Decomposition",
     "DualCoordinate",
     "Newton",
+    "Smoothed",
     "SoftmaxNewton",
+    "Subgradient",
     "automatic",
     "make_solver",
 ]
