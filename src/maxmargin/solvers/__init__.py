@@ -8,6 +8,7 @@ from maxmargin.protocols import Solver
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.interior_point import InteriorPoint
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
 from maxmargin.solvers.sgd import SGD
@@ -21,6 +22,7 @@ SOLVERS: dict[str, type[Any]] = {
     CuttingPlane.name: CuttingPlane,
     Decomposition.name: Decomposition,
     DualCoordinate.name: DualCoordinate,
+    InteriorPoint.name: InteriorPoint,
     KernelPegasos.name: KernelPegasos,
     Newton.name: Newton,
     Pegasos.name: Pegasos,
@@ -34,7 +36,7 @@ SOLVERS: dict[str, type[Any]] = {
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
 LINEAR = frozenset(
-    solver.name for solver in (CuttingPlane, DualCoordinate, Newton, Pegasos, SGD, Smoothed, Subgradient)
+    solver.name for solver in (CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, SGD, Smoothed, Subgradient)
 )
 
 
@@ -75,6 +77,7 @@ __all__ = [
     "CuttingPlane",
     "Decomposition",
     "DualCoordinate",
+    "InteriorPoint",
     "Newton",
     "Smoothed",
     "SoftmaxNewton",
