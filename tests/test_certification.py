@@ -5,7 +5,7 @@ import pytest
 import sklearn.svm
 from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.linear_model import Lasso, Ridge, SGDClassifier
+from sklearn.linear_model import Lasso, Perceptron, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
@@ -168,8 +168,8 @@ def test_sparse_data_gives_the_same_verdict(binary):
 
 def test_what_cannot_be_judged_is_refused(binary):
     X, y = binary
-    with pytest.raises(TypeError, match="does not know the problem that SGDClassifier solves"):
-        certify(SGDClassifier().fit(X, y), X, y)
+    with pytest.raises(TypeError, match="does not know the problem that Perceptron solves"):
+        certify(Perceptron().fit(X, y), X, y)
     model = maxmargin.SVC().fit(X, y)
     with pytest.raises(ValueError, match="fitted on: 200 samples, not 199"):
         certify(model, X[1:], y[1:])

@@ -15,7 +15,7 @@ from maxmargin.penalties import L2
 from maxmargin.solvers import DualCoordinate, InteriorPoint, Newton
 
 TOL = 1e-6
-FEW = 60  # steps
+FEW = 40  # steps
 LOSSES = [("hinge", 1.0), ("squared hinge", 1.0), ("huber hinge", 0.5), ("epsilon", 0.1), ("squared epsilon", 0.1)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Float
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Solution
-from maxmargin.solvers import DualCoordinate, Newton, automatic, make_solver
-from maxmargin.threads import Workers
+from maxmargin.solvers import DualCoordinate, Newton, automatic, make_automatic, make_solver
+from maxmargin.threads import workers_for
 
 LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
     **FIT_CONSTRAINTS,
@@ -31,6 +31,7 @@ LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
     "intercept": INTERCEPT_CONSTRAINT,
     "shrinking": ["boolean"],
+    "n_jobs": [Integral, None],
 }
 
 
@@ -54,21 +55,19 @@ class LinearMachine(CertifiedEstimator):
         if (self.dual is False and self.solver == "dual_coordinate") or (self.dual is True and self.solver in primal):
             raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
 
-    def _workers(self) -> Workers:
-        """The threads that may solve tasks at the same time."""
-        return Workers(1)
-
     def _solve(self, X: Any, tasks: Sequence[Task], s: Float, listeners: FitTasks) -> list[Solution]:
         """The solutions of the tasks, for losses of the weights ``s``."""
         options = {"shrinking": getattr(self, "shrinking", True), "seed": self._seed()}
-        solver = make_solver(self._solver_name(X.shape[1]), **options)
-        rows = Rows(X)
+        make = make_automatic if self.solver == "auto" else make_solver
+        solver = make(self._solver_name(X.shape[1]), **options)
+        workers = workers_for(self.n_jobs)
+        rows = Rows(X, workers)
 
         def pose(task: Task) -> Problem | SoftmaxProblem:
-            operator = rows if task.members.size == X.shape[0] else Rows(X[task.members])
+            operator = rows if task.members.size == X.shape[0] else Rows(X[task.members], workers)
             return self._problem(operator, task.y, s[task.members])
 
-        return solve_tasks(self, tasks, pose, solver, listeners, self._workers())
+        return solve_tasks(self, tasks, pose, solver, listeners, workers)
 
     def _keep_functions(self, n_samples: int, tasks: Sequence[Task], solutions: list[Solution]) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""

@@ -59,13 +59,16 @@ class LinearSVR(RegressorMixin, LinearMachine):
     shrinking : bool, default=True
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
-        Name of a solver; "auto" is "newton" for up to 256 features, "dual_coordinate" for more.
+        Name of a solver; "auto" is "newton" for up to 256 features, where "interior_point" takes over after 100
+        steps, and "dual_coordinate" for more.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
         Whether to start from the last fit.
     callback : callable, default=None
         Called with a `Record` after every round; a true value stops the fit.
+    n_jobs : int, default=None
+        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class LinearSVR(RegressorMixin, LinearMachine):
         max_time: float | None = None,
         warm_start: bool = False,
         callback: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.tol = tol
@@ -130,6 +134,7 @@ class LinearSVR(RegressorMixin, LinearMachine):
         self.max_time = max_time
         self.warm_start = warm_start
         self.callback = callback
+        self.n_jobs = n_jobs
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:

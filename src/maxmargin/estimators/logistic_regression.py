@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +25,6 @@ from maxmargin.protocols import Array, Float
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Solution
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton, automatic
-from maxmargin.threads import Workers, workers_for
 
 # Names of methods, not of problems: all of these minimise the same function, liblinear with a penalised intercept.
 SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
@@ -112,7 +111,6 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "dual": ["boolean"],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
-        "n_jobs": [Integral, None],
         "multi_class": [StrOptions({"multinomial", "ovr"})],
     }
 
@@ -289,9 +287,6 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         if self._all_at_once:
             return SoftmaxNewton.name
         return DualCoordinate.name if self.dual else automatic(kernelised=False, n_features=n_features)
-
-    def _workers(self) -> Workers:
-        return workers_for(self.n_jobs)
 
     def _refuse_penalties(self) -> None:
         if self.penalty not in ("l2", "deprecated") or self.l1_ratio not in (0, None):

@@ -11,6 +11,7 @@ from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.interior_point import InteriorPoint
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
+from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.sgd import SGD
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.smo_simplified import SimplifiedSMO
@@ -42,22 +43,29 @@ LINEAR = frozenset(
 
 # Up to this many features a Newton step is cheap, and its indifference to column scales decides.
 FEW_FEATURES = 256
+NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
 
 
 def automatic(*, kernelised: bool, n_features: int) -> str:
     """Name of the solver that ``solver="auto"`` stands for.
 
-    ==================================================  ===================
+    ==================================================  ======================================
     samples                                             solver
-    ==================================================  ===================
+    ==================================================  ======================================
     seen through a kernel other than the linear one     ``decomposition``
-    rows of at most 256 features                        ``newton``
+    rows of at most 256 features                        ``newton``, after 100 steps ``interior_point``
     rows of more features                               ``dual_coordinate``
-    ==================================================  ===================
+    ==================================================  ======================================
     """
     if kernelised:
         return Decomposition.name
     return Newton.name if n_features <= FEW_FEATURES else DualCoordinate.name
+
+
+def make_automatic(name: str, **options: Any) -> Solver:
+    """The solver that ``automatic`` named, with the one that takes over where it is not done in time."""
+    solver = make_solver(name, **options)
+    return Relay(solver, InteriorPoint(), NEWTON_STEPS) if name == Newton.name else solver
 
 
 def make_solver(name: str, **options: Any) -> Solver:
@@ -83,5 +91,6 @@ __all__ = [
     "SoftmaxNewton",
     "Subgradient",
     "automatic",
+    "make_automatic",
     "make_solver",
 ]

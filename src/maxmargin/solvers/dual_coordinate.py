@@ -99,11 +99,11 @@ class DualCoordinate:
         return state
 
     def point(self, problem: Problem, state: DualCoordinateState) -> Point:
-        """The coefficients, with the best intercept for them if it is free."""
-        b = state.b
-        if problem.intercept == "free":
-            b = problem.best_intercept(problem.operator.apply(state.w))
-        return Point(state.w.copy(), b, state.alpha.copy())
+        """The coefficients, with the best intercept for them if it is free and dual variables whose sum is zero."""
+        if problem.intercept != "free":
+            return Point(state.w.copy(), state.b, state.alpha.copy())
+        b = problem.best_intercept(problem.operator.apply(state.w))
+        return Point(state.w.copy(), b, problem.feasible(state.alpha))
 
     def _refresh(self, problem: Problem, state: DualCoordinateState) -> None:
         """Recompute what was maintained. Sets: ``w``, ``b`` of a penalised intercept, ``passes``."""
