@@ -1,4 +1,4 @@
-"""The orders in which stochastic methods visit the samples, as batches of different samples."""
+"""Random numbers for compiled loops, and the orders in which stochastic methods visit the samples."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ def draw_batches(order: int, rows: Index, sums: Float, position: int, random: Ar
             batch[0] = rows[np.searchsorted(sums, _fraction(random) * sums[n - 1], side="right")]
         elif order == UNIFORM:
             for j in range(k):
-                other = j + _below(n - j, random)
+                other = j + below(n - j, random)
                 rows[j], rows[other] = rows[other], rows[j]
                 batch[j] = rows[j]
         else:
             for j in range(k):
                 if position == n:
                     if order == PERMUTATION:
-                        _shuffle(rows, 0, n - j, random)  # the last j are in this batch already
+                        shuffle(rows, 0, n - j, random)  # the last j are in this batch already
                     position = 0
                 batch[j] = rows[position]
                 position += 1
             if order == PERMUTATION and position < k:  # those left out of the shuffle above get their chance
-                _shuffle(rows, position, n, random)
+                shuffle(rows, position, n, random)
     return position
 
 
 @compiled
-def _shuffle(rows: Index, start: int, stop: int, random: Array) -> None:
+def shuffle(rows: Index, start: int, stop: int, random: Array) -> None:
     """Fisher-Yates shuffle of ``rows[start:stop]``. Sets: ``rows, random``."""
     for k in range(stop - 1, start, -1):
-        j = start + _below(k - start + 1, random)
+        j = start + below(k - start + 1, random)
         rows[k], rows[j] = rows[j], rows[k]
 
 
 @compiled
-def _below(n: int, random: Array) -> int:
+def below(n: int, random: Array) -> int:
     """A random number of ``0 .. n - 1``. Sets: ``random``."""
     return int(_bits(random) % np.uint64(n))
 

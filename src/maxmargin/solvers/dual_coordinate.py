@@ -13,6 +13,7 @@ from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
+from maxmargin.sampling import shuffle
 from maxmargin.solution import Point
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -171,7 +172,7 @@ def _round(
             losses, conjugates = 0.0, 0.0
         made += 1
         violation = 0.0
-        _shuffle(order, active, random)
+        shuffle(order, 0, active, random)
         k = 0
         while k < active:
             i = order[k]
@@ -209,16 +210,3 @@ def _round(
             if violation == 0.0:
                 break
     return made, visited, active, b, violation, reach, losses, conjugates
-
-
-@compiled
-def _shuffle(order: Index, count: int, random: Array) -> None:
-    """Fisher-Yates shuffle of ``order[:count]`` with a splitmix64 generator. Sets: ``order, random``."""
-    for k in range(count - 1, 0, -1):
-        random[0] += np.uint64(0x9E3779B97F4A7C15)
-        r = random[0]
-        r = (r ^ (r >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        r = (r ^ (r >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        r ^= r >> np.uint64(31)
-        j = np.int64(r % np.uint64(k + 1))
-        order[k], order[j] = order[j], order[k]

@@ -14,6 +14,7 @@ from maxmargin.operators import Rows
 from maxmargin.penalties import L1, L2, ElasticNet
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
+from maxmargin.sampling import below, shuffle
 from maxmargin.solution import Certificate, Point
 
 ROUND_WORK = 2_000_000  # multiplications per round: a few milliseconds
@@ -475,9 +476,9 @@ def _epochs(
     beta_total, count = 0.0, 0
     for _ in range(epochs):
         if recipe.draw == PERMUTATION:
-            _shuffle(order, random)
+            shuffle(order, 0, order.shape[0], random)
         for k in range(m):
-            i = order[_below(m, random)] if recipe.draw == UNIFORM else order[k]
+            i = order[below(m, random)] if recipe.draw == UNIFORM else order[k]
             eta = recipe.eta0 / (1.0 + recipe.decay * t) ** recipe.power
             t += 1
             inner = vectors.dot_shrunk(i, level, theta) if recipe.l1 > 0.0 else vectors.dot(i, theta)
@@ -522,22 +523,3 @@ def _loss_over(vectors: Any, loss: Any, y: Float, s: Float, samples: Index, w: F
 def _shrunk(v: float, level: float) -> float:
     """``v`` moved towards zero by ``level``."""
     return math.copysign(max(abs(v) - level, 0.0), v)
-
-
-@compiled
-def _shuffle(order: Index, random: Array) -> None:
-    """Fisher-Yates shuffle. Sets: ``order, random``."""
-    for k in range(order.shape[0] - 1, 0, -1):
-        j = _below(k + 1, random)
-        order[k], order[j] = order[j], order[k]
-
-
-@compiled
-def _below(count: int, random: Array) -> int:
-    """A number from 0 to ``count - 1``, from a splitmix64 generator. Sets: ``random``."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    r = random[0]
-    r = (r ^ (r >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    r = (r ^ (r >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    r ^= r >> np.uint64(31)
-    return np.int64(r % np.uint64(count))  # type: ignore[return-value]
