@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint check bench bench-kernels bench-linear clean
+.PHONY: demo test lint check bench bench-kernels bench-linear figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -28,6 +28,11 @@ bench-kernels: $(VENV)/installed-bench ## the table of the kernel machines: make
 
 bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make bench-linear ARGS="--data DIR"
 	$(BIN)/python benchmarks/linear.py $(ARGS)
+
+figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minutes
+	$(BIN)/python examples/losses.py
+	$(BIN)/python examples/planets.py
+	$(BIN)/python examples/more_data_less_work.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,111 @@
+"""The pages in docs/ and the examples say what the code does. (Their doctests are run besides.)"""
+
+import importlib
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import xlogy
+
+from maxmargin import losses
+
+ROOT = Path(__file__).parent.parent
+ROW = re.compile(r"\| `(\w+)\((\w+)=([\d.]+)\)` \| `(.+)` \| `(.+)` \| `(.+)` \| `(.+), (.+)` \|")
+TABLE = ROW.findall((ROOT / "docs" / "losses.md").read_text(encoding="utf-8"))
+MATHEMATICS = {"log": math.log, "exp": math.exp, "inf": math.inf, "xlogx": lambda t: float(xlogy(t, t))}
+
+
+def test_the_page_lists_every_loss_with_its_default():
+    classes = {name: vars(losses)[name] for name in vars(losses) if hasattr(vars(losses)[name], "conjugate")}
+    listed = {name: (parameter, float(default)) for name, parameter, default, *_ in TABLE}
+    assert listed == {name: next(iter(loss._field_defaults.items())) for name, loss in classes.items()}
+
+
+@pytest.mark.parametrize("row", TABLE, ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize("parameter", [0.3, 1.0, 1.7])
+def test_the_formulas_of_the_page_are_those_of_the_code(row, parameter):
+    name, field, _, value, conjugate, where, low, high = row
+    loss = getattr(losses, name)(parameter)
+
+    def evaluate(formula, **variables):
+        return eval(formula, {**MATHEMATICS, field: parameter}, variables)
+
+    for y in (-1.0, 1.0) if name.endswith(("Hinge", "Logistic")) else (-1.3, 0.0, 2.0):
+        for z in np.linspace(-3.0, 3.0, 61):
+            assert loss.value(float(z), y) == pytest.approx(evaluate(value, z=float(z), y=y), abs=1e-12)
+        for u in np.linspace(-2.0, 2.0, 81):
+            u = round(float(u), 10)  # the ends of the domain exactly
+            expected = evaluate(conjugate, u=u, y=y) if evaluate(where, u=u, y=y) else math.inf
+            assert loss.conjugate(u, y) == pytest.approx(expected, abs=1e-12)
+    assert loss.dual_range(1.0) == (evaluate(low), evaluate(high))
+
+
+def test_links_of_the_pages_lead_somewhere():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """An example by its name, as `python examples/name.py` would find its neighbours."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    return importlib.import_module
+
+
+def test_the_boundaries_between_planets(example, tmp_path):
+    least_squares, street, half_width = example("planets").main(["--figures", str(tmp_path)])
+    assert least_squares == pytest.approx(27.733, abs=1e-3)
+    assert (street, half_width) == pytest.approx((3.65, 1.25), abs=1e-6)
+    assert (tmp_path / "planets.svg").stat().st_size < 150_000
+
+
+def test_the_figure_of_the_losses_is_drawn_from_their_methods(example, tmp_path):
+    module = example("losses")
+    module.main(["--figures", str(tmp_path)])
+    assert (tmp_path / "losses.svg").stat().st_size < 150_000
+    margins = np.linspace(-2.0, 3.0, 101)
+    ideal = np.array([module.misclassification(m, 1.0) for m in margins])
+    for name in ("hinge", "squared hinge"):
+        assert np.all(module.values(module.CLASSIFICATION[name][0], margins) >= ideal)
+    hinge, huber = (module.values(module.CLASSIFICATION[name][0], margins) for name in ("hinge", "Huber hinge"))
+    assert np.all((huber <= hinge) & (hinge <= huber + 0.25))
+    logistic, dual_of_hinge = module.CLASSIFICATION["logistic"][0], module.dual_terms(losses.Hinge(), margins)
+    assert np.all(module.values(logistic, margins) >= math.log(2.0) * ideal)
+    assert np.array_equal(np.isnan(dual_of_hinge), (margins < 0.0) | (margins > 1.0))
+
+
+def test_more_data_is_less_work_for_a_stream_and_more_for_newton(example, tmp_path):
+    module = example("more_data_less_work")
+    study = module.main(["--quick", "--figures", str(tmp_path)])
+    source = study.source
+    assert np.all(study.gaps <= 1e-8)
+
+    # The risk is that of many samples, the optimum no worse than its neighbours, and below both is the best function's.
+    X, y = source.draw(200_000, 99)
+    for w in (source.optimum, -source.optimum, np.ones(source.d)):
+        sampled = np.maximum(0.0, 1.0 - y * (X @ w))
+        assert source.risk(w) == pytest.approx(sampled.mean(), abs=5.0 * sampled.std() / math.sqrt(y.size))
+    objective = [0.5 * source.lam * w @ w + source.risk(w) for w in source.optimum * np.array([[1.0], [0.99], [1.01]])]
+    assert objective[0] == min(objective)
+    assert study.approximation > 0.0
+
+    # The three parts are the whole.
+    j = len(study.sizes) - 1
+    w = next(module.pegasos_at([study.budget], *source.draw(study.sizes[j], 0), source.lam))
+    parts = study.approximation + study.estimation[0, j] + study.at_budget[0, j]
+    assert source.least_risk + parts == pytest.approx(source.risk(w), abs=1e-12)
+
+    # More samples: a better exact minimiser, fewer rows for the stream, more for Newton's method.
+    assert np.all(np.diff(study.estimation.mean(axis=0)) < 0.0)
+    rows = {method: module.quantiles(study.arrivals[method][..., 1], 0.5) for method in module.PATHS}
+    assert math.isinf(rows["newton"][0, 0])  # too few samples for the target
+    assert rows["newton"][1, 0] < rows["newton"][2, 0]
+    assert rows["sgd, a stream"][1, 1] > rows["sgd, a stream"][2, 1]
+    assert rows["pegasos"][2, 0] < study.sizes[2] < rows["newton"][2, 0]  # less than one pass against several
+    for name in ("more_data_time", "more_data_parts"):
+        assert (tmp_path / f"{name}.svg").stat().st_size < 150_000
