@@ -578,3 +578,44 @@ new = set(sys.modules) - before
 sys.exit("rich" in new or "maxmargin.cli" in new)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_streams_give_the_same_model(run, tmp_path):
+    code, out, _ = run("train", "@cancer.svm.gz", "a.mm", "--linear", "--stream", "--tol", "1e-7", "--json")
+    assert code == 0
+    code, _, _ = run("train", "@cancer.svm.gz", "b.mm", "--linear", "--tol", "1e-7", "-q")
+    streamed, in_memory = load_model(tmp_path / "a.mm"), load_model(tmp_path / "b.mm")
+    assert json.loads(out)["primal"] == pytest.approx(in_memory.objective_, rel=1e-7)
+    assert streamed.classes_.tolist() == in_memory.classes_.tolist()
+    code, out, _ = run("certify", "@cancer.svm.gz", "a.mm", "--stream", "--json")
+    assert (code, json.loads(out)["certified"]) == (0, True)
+    code, out, err = run("predict", "@cancer.svm.gz", "a.mm", "--stream")
+    assert (code, out) == run("predict", "@cancer.svm.gz", "a.mm")[:2]
+    assert "Accuracy" in err
+
+
+def test_streams_of_arrays_have_their_labels_in_a_file(run, tmp_path):
+    np.save(tmp_path / "X.npy", IRIS)
+    np.save(tmp_path / "y.npy", CODES)
+    assert run("train", "X.npy", "a.mm", "--linear", "--stream", "--target", "y.npy", "-q")[0] == 0
+    code, out, _ = run("predict", "X.npy", "a.mm", "--stream", "--json")
+    assert (code, json.loads(out)["n_samples"]) == (0, 150)
+    np.save(tmp_path / "Z.npy", IRIS[:, :3])
+    code, _, err = run("predict", "Z.npy", "a.mm", "--stream")
+    assert code == 2
+    assert "3 features" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("train", "@iris.libsvm", "--stream"), "add --linear"),
+        (("train", "@iris.csv", "--stream", "--linear"), "convert it to Parquet"),
+        (("train", "@iris.libsvm", "--stream", "--linear", "--format", "csv"), "does not read CSV"),
+        (("train", "@iris.libsvm", "--stream", "--linear", "--solver", "dual_coordinate"), "visits single rows"),
+    ],
+)
+def test_streams_that_are_refused(run, words, sentence):
+    code, _, err = run(*words)
+    assert code == 2
+    assert sentence in err

@@ -26,7 +26,8 @@ import numpy as np
 
 import maxmargin
 from maxmargin import SVC, LinearSVC, Status
-from maxmargin.io import DataFileError, load_model, read_csv, read_data, save_model
+from maxmargin.io import DataFileError, load_model, open_chunks, read_csv, read_data, save_model
+from maxmargin.io.chunks import is_text
 
 SUCCESS, NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -167,8 +168,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("auto", "libsvm", "csv"), default="auto", help="of DATA (default: auto)")
-    parser.add_argument("--target", metavar="NAME", help="target column of a CSV file: its name")
+    parser.add_argument("--target", metavar="NAME", help="target column of a CSV or Parquet file: its name")
     parser.add_argument("--zero-based", action="store_true", help="the indices of a LIBSVM file start at 0, not at 1")
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="read DATA chunk by chunk, as memory does not hold it: a LIBSVM file, or a Parquet, .npy or .npz file or "
+        "directory, with the target column or the .npy file of the labels as --target",
+    )
 
 
 def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,6 +224,8 @@ def _bandwidth(text: str) -> str | float:
 def _refuse_idle_options(arguments: argparse.Namespace) -> None:
     """Refuse options that would have no effect."""
     given = vars(arguments)
+    if arguments.stream and "linear" not in given:
+        raise CommandError("--stream is for linear scores, since kernels need all samples at hand; add --linear.")
     if "linear" in given:
         for name in ONLY_WITH_KERNELS:
             if name in given:
@@ -364,6 +373,8 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _read_rows(arguments: argparse.Namespace, n_features: int | None) -> Rows:
+    if arguments.stream:
+        return _open_rows(arguments, n_features)
     data = read_data(
         arguments.data,
         target=arguments.target,
@@ -374,8 +385,18 @@ def _read_rows(arguments: argparse.Namespace, n_features: int | None) -> Rows:
     return Rows(data.X, _whole_labels(data.y), data.feature_names)
 
 
+def _open_rows(arguments: argparse.Namespace, n_features: int | None) -> Rows:
+    """Rows that are read chunk by chunk."""
+    if arguments.format == "csv":
+        raise CommandError("--stream does not read CSV files; convert the data to Parquet or LIBSVM.")
+    data = open_chunks(arguments.data, target=arguments.target, n_features=n_features, zero_based=arguments.zero_based)
+    return Rows(data.X, None if data.y is None else _whole_labels(data.y), data.X.feature_names)
+
+
 def _read_rows_for(model: Any, arguments: argparse.Namespace) -> Rows:
     """Rows with the columns that the model was trained on."""
+    if arguments.stream:
+        return _open_rows(arguments, model.n_features_in_ if is_text(arguments.data) else None)
     try:
         rows = _read_rows(arguments, None)
     except DataFileError as error:

@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.bisection import middle_minimiser
-from maxmargin.operators import Columns, Rows
+from maxmargin.operators import Chunks, Columns, Rows
 from maxmargin.penalties import L2
 from maxmargin.protocols import Array, Float, Index, Intercept, Loss, Operator, Penalty
 from maxmargin.solution import Certificate, Point
@@ -52,18 +52,33 @@ class Problem:
     @property
     def kernelised(self) -> bool:
         """Whether the operator is a kernel matrix."""
-        return not isinstance(self.operator, (Rows, Columns))
+        return not isinstance(self.operator, (Rows, Columns, Chunks))
 
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""
         if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
             return Certificate(math.inf, -math.inf)
+        if self.kernelised:
+            return self._certify_expansion(point)
+        if point.alpha is None:
+            z, passes = self.operator.apply(point.w), 2.0
+            alpha = self.feasible(self.slopes(z + point.b))
+            v = self.operator.adjoint(alpha)
+        else:
+            alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
+            z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
+        primal = self.losses(z + point.b) + self._penalty(point, z)
+        dual = -self.conjugates(alpha) - float(_conjugate_costs(self.penalty, self._with_intercept(v, alpha)))
+        return Certificate(float(primal), dual, passes)
+
+    def _certify_expansion(self, point: Point) -> Certificate:
+        """The certificate of a function over a kernel."""
         z = self._scores(point)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
         primal = self.losses(z + point.b) + self._penalty(point, z)
         conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
         dual = -self.conjugates(alpha) - conjugate
-        if self.kernelised and not self.operator.positive:  # type: ignore[attr-defined]
+        if not self.operator.positive:  # type: ignore[attr-defined]
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
 
@@ -72,7 +87,7 @@ class Problem:
 
         So the primal value is what it would be with float64 everywhere.
         """
-        if not self.kernelised or point.alpha is None:
+        if point.alpha is None:
             return self.operator.apply(point.w)
 
         def matters(samples: Index, scores: Float, error: Float) -> Array:
@@ -141,9 +156,7 @@ class Problem:
         return cost
 
     def _conjugate_penalty(self, alpha: Float, w: Float, z: Float) -> tuple[float, float]:
-        """``penalty*(X^T alpha)`` and its cost in passes; reuses the scores ``z`` of ``w`` if they can serve."""
-        if not self.kernelised:
-            return float(_conjugate_costs(self.penalty, self._dual_coefficients(alpha))), 1.0
+        """``penalty*(alpha)`` and its cost in passes; reuses the scores ``z`` of ``w`` if they can serve."""
         passes = 0.0
         if not np.array_equal(alpha, self.lam * w):
             z, passes = self.operator.apply(alpha) / self.lam, self.operator.passes(alpha)
@@ -154,7 +167,10 @@ class Problem:
 
     def _dual_coefficients(self, alpha: Float) -> Float:
         """``X^T alpha``, with the column of a penalised intercept."""
-        v = self.operator.adjoint(alpha)
+        return self._with_intercept(self.operator.adjoint(alpha), alpha)
+
+    def _with_intercept(self, v: Float, alpha: Float) -> Float:
+        """``v = X^T alpha``, with the column of a penalised intercept."""
         return np.append(v, self.intercept_scale * alpha.sum()) if self.intercept == "penalised" else v
 
 

@@ -6,6 +6,7 @@ kernels are called from compiled loops, so their classes are ``NamedTuple`` type
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -103,6 +104,54 @@ class Operator(Protocol):
 
     def passes(self, w: Float) -> float:
         """Cost of ``apply(w)``, where reading the whole matrix once costs 1."""
+
+
+@runtime_checkable
+class Features(Operator, Protocol):
+    """An operator over rows of features, which need not be in memory: for methods that sweep over all rows."""
+
+    n_features: int
+    entries: int  # of the matrix
+    room: int  # rows that fit into memory beside it
+    parts: list[slice]  # of the rows, for threads
+    workers: Any  # threads for the parts
+    products_passes: float  # what `products` costs
+
+    def take(self, samples: Index) -> Features:
+        """Some of the rows, copied into memory."""
+
+    def products(self, w: Float, alpha: Float) -> tuple[Float, Float]:
+        """``X w`` and ``X^T alpha``."""
+
+    def squared_lengths(self) -> Float:
+        """Squared norms of the rows."""
+
+    def column_squares(self, s: Float) -> Float:
+        """``sum_i s_i x_ij^2`` for every column ``j``."""
+
+    def weighted_gram(self, h: Float) -> Float:
+        """``X^T diag(h) X`` for weights ``h >= 0``."""
+
+    def bordered_gram(self, h: Float, ones: int) -> Float:
+        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
+
+    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``bordered_gram(h, ones)`` for whoever asks, from one reading if reading is expensive.
+
+        ``h`` must not change before it is asked for.
+        """
+
+    def gram_passes(self, h: Float) -> float:
+        """What the gram of `adjoint_and_gram` costs beside the adjoint."""
+
+    def apply_each(self, W: Float) -> Float:
+        """``X W^T``: a column of scores for each row of ``W``."""
+
+    def adjoint_each(self, A: Float) -> Float:
+        """``A^T X``: a row of coefficients for each column of ``A``."""
+
+    def squares_each(self, H: Float) -> Float:
+        """``H^T X^2``: a row of weighted sums of squares of the features for each column of ``H``."""
 
 
 class State(Protocol):

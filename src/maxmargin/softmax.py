@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.operators import Rows
-from maxmargin.protocols import Float, Index, Intercept
+from maxmargin.protocols import Features, Float, Index, Intercept
 from maxmargin.solution import Certificate, Point
 
 
@@ -31,7 +30,7 @@ class SoftmaxProblem:
     ``y`` holds the class of each sample as a number from 0 to ``n_classes - 1``.
     """
 
-    operator: Rows
+    operator: Features
     y: Index
     n_classes: int
     lam: float

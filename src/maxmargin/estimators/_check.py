@@ -13,13 +13,21 @@ from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    validate_data,
+)
 
 from maxmargin.estimators._problems import largest_nu, nu_of_cap
 from maxmargin.estimators._task import Task
+from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Status
+from maxmargin.solvers import OUT_OF_CORE, SOLVERS
 
 LARGEST_VALUE = 1e100
 ROWS: dict[str, Any] = {
@@ -36,6 +44,9 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -
 
     Without ``reset`` the features must be those of earlier samples.
     """
+    if isinstance(X, ChunkedMatrix):
+        check_chunks(estimator, X, reset=reset)
+        return X, _check_targets(estimator, X, y)
     if is_outlier_detector(estimator):
         X, y = validate_data(estimator, X, **ROWS), None
     else:
@@ -45,7 +56,7 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -
 
 
 def _refuse_huge_values(estimator: Any, X: Any) -> None:
-    largest = float(abs(X).max()) if X.shape[0] and X.shape[1] else 0.0
+    largest = float(_largest(X)) if X.shape[0] and X.shape[1] else 0.0
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
@@ -53,8 +64,78 @@ def _refuse_huge_values(estimator: Any, X: Any) -> None:
         )
 
 
+def _largest(X: Any, axis: int | None = None) -> Any:
+    """Largest absolute value, without a copy of a dense matrix, which may be a file."""
+    return abs(X).max(axis=axis) if is_sparse(X) else np.maximum(X.max(axis=axis), -X.min(axis=axis))
+
+
+def check_chunks(estimator: Any, X: ChunkedMatrix, *, reset: bool = False) -> None:
+    """Refuse values that are not finite or too large, and columns that are not those of the fit, unless ``reset``."""
+    name = type(estimator).__name__
+    if type(estimator).__module__.startswith("maxmargin") and not getattr(estimator, "_reads_chunks", False):
+        raise ValueError(
+            f"{name} needs its samples in memory, and X is read chunk by chunk; use a linear estimator, such as "
+            f"LinearSVC, LinearSVR or LogisticRegression, or load a part of the samples."
+        )
+    _check_n_features(estimator, X, reset=reset)
+    if X.feature_names is not None:
+        if reset:
+            estimator.feature_names_in_ = np.array(X.feature_names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_") and list(estimator.feature_names_in_) != X.feature_names:
+            raise ValueError(f"The columns {X.feature_names} are not those of the fit, {estimator.feature_names_in_}.")
+    if not (X.column_squares <= LARGEST_VALUE**2).all():
+        _refuse_wrong_entry(name, X)
+
+
+def _refuse_wrong_entry(name: str, X: ChunkedMatrix) -> None:
+    """Say which entry is the first that is not finite or too large."""
+    for some, chunk in zip(X.stretches, X.chunks(), strict=True):
+        values = chunk.data if is_sparse(chunk) else chunk.ravel()
+        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))
+        if not wrong.size:
+            continue
+        first = int(wrong[0])
+        if is_sparse(chunk):
+            row, column = int(np.searchsorted(chunk.indptr, first, side="right")) - 1, int(chunk.indices[first])
+        else:
+            row, column = divmod(first, X.shape[1])
+        label = f" ({X.feature_names[column]})" if X.feature_names else ""
+        kind = "NaN" if np.isnan(values[first]) else "infinity" if np.isinf(values[first]) else f"{values[first]:.1e}"
+        raise ValueError(
+            f"X has {kind} in row {some.start + row}, column {column}{label}, both counted from 0; {name} takes finite "
+            f"values up to {LARGEST_VALUE:.0e}. Remove or impute missing values, and scale large ones."
+        )
+
+
+def _check_targets(estimator: Any, X: Any, y: Any) -> Any:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
+    y = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
+    check_consistent_length(X, y)
+    return y
+
+
+def check_reading(X: Any, name: str) -> None:
+    """Refuse a solver that visits single rows if the matrix is read chunk by chunk."""
+    if isinstance(X, ChunkedMatrix) and name in SOLVERS and name not in OUT_OF_CORE:
+        raise ValueError(
+            f"solver={name!r} visits single rows in any order, and X is read chunk by chunk; use one of 'auto', "
+            f"{', '.join(map(repr, sorted(OUT_OF_CORE)))}, or partial_fit of SGDClassifier or SGDRegressor with each "
+            f"chunk."
+        )
+
+
+def refuse_chunks(X: Any, what: str, remedy: str) -> None:
+    """Refuse what needs single rows if the matrix is read chunk by chunk."""
+    if isinstance(X, ChunkedMatrix):
+        raise ValueError(f"{what} needs the samples in memory, and X is read chunk by chunk; {remedy}.")
+
+
 def check_prediction_data(estimator: Any, X: Any) -> Any:
     """Rows of the kind that the estimator was fitted on."""
+    if isinstance(X, ChunkedMatrix):
+        check_chunks(estimator, X)
+        return X
     return validate_data(estimator, X, reset=False, **ROWS)
 
 
@@ -224,7 +305,7 @@ def _scaling_advice(X: Any) -> str:
     """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
     if X.shape[0] == 0 or X.shape[1] < 2:
         return ""
-    sizes = abs(X).max(axis=0)
+    sizes: Any = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else _largest(X, axis=0)
     sizes = sizes.toarray().ravel() if is_sparse(sizes) else np.asarray(sizes).ravel()
     used = np.flatnonzero(sizes > 0.0)
     if used.size < 2:

@@ -18,9 +18,8 @@ from maxmargin.estimators._problems import first_point, rounding_level
 from maxmargin.estimators._task import Task
 from maxmargin.interrupts import Interrupts
 from maxmargin.minimize import minimize
-from maxmargin.operators import Rows
 from maxmargin.problem import Problem
-from maxmargin.protocols import Solver
+from maxmargin.protocols import Features, Solver
 from maxmargin.quadratic import BoxQP
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Record, Solution, Status
@@ -130,7 +129,7 @@ def _fits(solution: Solution | None, problem: Problem | BoxQP | SoftmaxProblem) 
         return alpha.size == problem.q.size
     if isinstance(problem, SoftmaxProblem):
         return w.size == math.prod(problem.shape) and alpha.size == problem.y.size * problem.n_classes
-    if isinstance(problem.operator, Rows) and w.size != problem.operator.n_features:
+    if isinstance(problem.operator, Features) and w.size != problem.operator.n_features:
         return False
     return alpha.size == problem.operator.n_samples
 

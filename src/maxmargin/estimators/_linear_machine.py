@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from maxmargin.estimators import _check
 from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
 from maxmargin.estimators._task import Task
-from maxmargin.operators import Rows
+from maxmargin.operators import ChunkedMatrix, Rows, rows_of
+from maxmargin.operators.rows import scores_of
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Solution
 from maxmargin.solvers import DualCoordinate, Newton, automatic, make_automatic, make_solver
-from maxmargin.threads import workers_for
+from maxmargin.threads import Workers, workers_for
 
 LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
     **FIT_CONSTRAINTS,
@@ -38,15 +40,17 @@ LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
 class LinearMachine(CertifiedEstimator):
     """An estimator whose functions are coefficients of the features."""
 
-    def _problem(self, operator: Rows, y: Float, s: Float) -> Problem | SoftmaxProblem:
+    _reads_chunks = True
+
+    def _problem(self, operator: Features, y: Float, s: Float) -> Problem | SoftmaxProblem:
         """What one task minimises."""
         raise NotImplementedError
 
-    def _solver_name(self, n_features: int) -> str:
+    def _solver_name(self, X: Any) -> str:
         if self.solver != "auto":
             return str(self.solver)
         if self.dual == "auto":
-            return automatic(kernelised=False, n_features=n_features)
+            return automatic(kernelised=False, n_features=X.shape[1], in_memory=not isinstance(X, ChunkedMatrix))
         return DualCoordinate.name if self.dual else Newton.name
 
     def _refuse_contradictions(self) -> None:
@@ -57,17 +61,20 @@ class LinearMachine(CertifiedEstimator):
 
     def _solve(self, X: Any, tasks: Sequence[Task], s: Float, listeners: FitTasks) -> list[Solution]:
         """The solutions of the tasks, for losses of the weights ``s``."""
+        name = self._solver_name(X)
+        _check.check_reading(X, name)
         options = {"shrinking": getattr(self, "shrinking", True), "seed": self._seed()}
         make = make_automatic if self.solver == "auto" else make_solver
-        solver = make(self._solver_name(X.shape[1]), **options)
+        solver = make(name, **options)
         workers = workers_for(self.n_jobs)
-        rows = Rows(X, workers)
+        rows = rows_of(X, workers)
 
         def pose(task: Task) -> Problem | SoftmaxProblem:
             operator = rows if task.members.size == X.shape[0] else Rows(X[task.members], workers)
             return self._problem(operator, task.y, s[task.members])
 
-        return solve_tasks(self, tasks, pose, solver, listeners, workers)
+        at_once = Workers(1) if isinstance(X, ChunkedMatrix) else workers  # each task would hold chunks of its own
+        return solve_tasks(self, tasks, pose, solver, listeners, at_once)
 
     def _keep_functions(self, n_samples: int, tasks: Sequence[Task], solutions: list[Solution]) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
@@ -84,4 +91,4 @@ class LinearMachine(CertifiedEstimator):
 
     def _scores(self, X: Any) -> Float:
         """One column per problem."""
-        return np.asarray(X @ np.atleast_2d(self.coef_).T, dtype=np.float64) + self.intercept_
+        return scores_of(X, np.atleast_2d(self.coef_)) + self.intercept_

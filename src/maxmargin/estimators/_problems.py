@@ -24,10 +24,10 @@ import numpy as np
 
 from maxmargin.certificate import Certifiable
 from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
-from maxmargin.operators import Gram, Rows
+from maxmargin.operators import Gram
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float, Index, Intercept, Operator
+from maxmargin.protocols import Features, Float, Index, Intercept, Operator
 from maxmargin.quadratic import BoxQP
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
@@ -58,7 +58,7 @@ def logistic_problem(operator: Operator, y: Float, s: Float, intercept: Intercep
 
 
 def softmax_problem(
-    rows: Rows, codes: Index, n_classes: int, s: Float, intercept: Intercept, scale: float
+    rows: Features, codes: Index, n_classes: int, s: Float, intercept: Intercept, scale: float
 ) -> SoftmaxProblem:
     """The same for several classes at once: ``1/2 |W|^2 - sum_i s_i log p_i`` with ``p_i`` of the class of sample i."""
     return SoftmaxProblem(rows, codes, n_classes, 1.0, s, intercept, scale)

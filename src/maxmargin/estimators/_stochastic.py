@@ -34,10 +34,11 @@ from maxmargin.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from maxmargin.operators import Rows
+from maxmargin.operators import ChunkedMatrix, Rows, rows_of
+from maxmargin.operators.rows import scores_of
 from maxmargin.penalties import L1, L2, ElasticNet
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point, Solution, Status
 from maxmargin.solvers import SGD, make_solver
 from maxmargin.solvers.sgd import LEARNING_RATES, ORDERS, SGDState
@@ -65,7 +66,7 @@ STOCHASTIC_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-def linear_problem(model: Any, rows: Rows, y: Float, s: Float, total: float) -> Problem:
+def linear_problem(model: Any, rows: Features, y: Float, s: Float, total: float) -> Problem:
     """What one task of a model minimises; ``total`` is the sum ``S`` of the sample weights."""
     intercept = "free" if model.fit_intercept else None
     loss: Any = {
@@ -90,6 +91,8 @@ def _penalty(model: Any, strength: float) -> Any:
 
 class StochasticEstimator(CertifiedEstimator):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
+
+    _reads_chunks = True
 
     tol: float
     solver: str
@@ -122,13 +125,15 @@ class StochasticEstimator(CertifiedEstimator):
 
     def _solve(self, X: Any, y: Any, tasks: list[Any], weights: Float, s: Float, workers: Workers) -> None:
         """The empirical problem. Sets: the fitted attributes."""
-        solver, rows, total = self._make_solver(), Rows(X), float(weights.sum())
+        _check.check_reading(X, self.solver)
+        solver, rows, total = self._make_solver(), rows_of(X), float(weights.sum())
         listeners = FitTasks(self, X, y, len(tasks))
 
         def pose(task: Task) -> Problem:
             return linear_problem(self, rows, task.y, s, total)
 
-        solutions = solve_tasks(self, tasks, pose, solver, listeners, workers)
+        at_once = Workers(1) if isinstance(X, ChunkedMatrix) else workers  # each task would hold chunks of its own
+        solutions = solve_tasks(self, tasks, pose, solver, listeners, at_once)
         if hasattr(self, "_streams"):
             del self._streams
         self.t_ = float(iteration_counts(solutions).max()) * float(np.count_nonzero(s))
@@ -137,6 +142,7 @@ class StochasticEstimator(CertifiedEstimator):
 
     def _learn(self, X: Any, tasks: list[Any], s: Float) -> None:
         """One pass over fresh samples. Sets: the fitted attributes."""
+        _check.refuse_chunks(X, "partial_fit", "call it with each chunk of the data's chunks()")
         solver = self._make_solver()
         if not isinstance(solver, SGD):
             raise ValueError(f"partial_fit needs solver='sgd', which learns from a stream; got {self.solver!r}.")
@@ -179,7 +185,7 @@ class StochasticEstimator(CertifiedEstimator):
             setattr(self, name, value)
 
     def _scores(self, X: Any) -> Float:
-        return np.asarray(X @ np.atleast_2d(self.coef_).T, dtype=np.float64) + self.intercept_
+        return scores_of(X, np.atleast_2d(self.coef_)) + self.intercept_
 
     def _prepare(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         """Checked parameters and samples."""

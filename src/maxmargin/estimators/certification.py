@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from maxmargin.certificate import certify as certify_point
-from maxmargin.estimators._check import class_weights
+from maxmargin.estimators._check import check_chunks, class_weights
 from maxmargin.estimators._kernels import task_operator, training_operator
 from maxmargin.estimators._multiclass import BinaryTask, binary_tasks, by_pair
 from maxmargin.estimators._problems import (
@@ -46,7 +46,7 @@ from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
 from maxmargin.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from maxmargin.minimize import minimize
-from maxmargin.operators import Rows
+from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import is_sparse
 from maxmargin.penalties import L1, L2
 from maxmargin.problem import Problem
@@ -152,7 +152,10 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
 
     """
     check_is_fitted(model)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+    if isinstance(X, ChunkedMatrix):
+        check_chunks(model, X)
+    else:
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     if is_outlier_detector(model):
         y = np.ones(X.shape[0])
     elif y is None:
@@ -275,7 +278,7 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
     certificates = []
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
-        rows = Rows(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
+        rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
         problem = Problem(rows, task.y, loss, penalty, s[task.members], intercept, scale)
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), _linear_dual(model, k, task))
         if point.alpha is None and model.loss == "hinge":
@@ -292,7 +295,7 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
 def _judge_linear_svr(model: Any, data: _Data) -> Verdict:
     y, s, intercept = data.y.astype(np.float64), model.C * data.weights, _intercept_of(model, "penalised")
     task, scale = Task("regression", np.arange(y.size), y), float(model.intercept_scaling)
-    problem = tube_problem(Rows(data.X), y, s, model.loss, model.epsilon, intercept, scale)
+    problem = tube_problem(rows_of(data.X), y, s, model.loss, model.epsilon, intercept, scale)
     w, b = np.asarray(model.coef_, dtype=np.float64), float(np.ravel(model.intercept_)[0])
     point = Point(w, b, _linear_dual(model, 0, task))
     if point.alpha is None and model.loss == "epsilon_insensitive":
@@ -312,7 +315,7 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
     codes = _codes(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     intercept = _intercept_of(model, "penalised" if model.solver == "liblinear" else "free")
-    rows, scale = Rows(data.X), float(model.intercept_scaling)
+    rows, scale = rows_of(data.X), float(model.intercept_scaling)
     W = np.asarray(model.coef_, dtype=np.float64)
     b = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), W.shape[0])
     if model.classes_.size > 2 and getattr(model, "multi_class", "multinomial") != "ovr":
@@ -323,7 +326,7 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
         formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
     else:
         tasks = list(binary_tasks(codes, model.classes_, "ovr"))
-        solver = make_solver(automatic(kernelised=False, n_features=rows.n_features))
+        solver = _solver_of(data.X)
         problems = [logistic_problem(rows, task.y, s, intercept, scale) for task in tasks]
         certificates = [_judge_smooth(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))]
         formula = "1/2 |w|^2 + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
@@ -349,7 +352,7 @@ def _judge_sgd(model: Any, data: _Data) -> Verdict:
     else:
         s = data.weights
         tasks = [Task("regression", np.arange(data.y.size), data.y.astype(np.float64))]
-    rows, n = Rows(data.X), data.y.size
+    rows, n = rows_of(data.X), data.y.size
     total = float(data.weights.sum()) if isinstance(model, StochasticEstimator) else float(n)
     certificates = []
     for k, task in enumerate(tasks):
@@ -390,7 +393,7 @@ def _judge_ridge(model: Any, data: _Data) -> Verdict:
 
 
 def _least_squares(model: Any, data: _Data, y: Float, s: Float, penalty: Any) -> Problem:
-    return Problem(Rows(data.X), y, Squared(), penalty, s, "free" if model.fit_intercept else None)
+    return Problem(rows_of(data.X), y, Squared(), penalty, s, "free" if model.fit_intercept else None)
 
 
 def _targets(model: Any, data: _Data) -> Iterator[tuple[Float, Point]]:
@@ -476,7 +479,13 @@ def _linear_dual(model: Any, k: int, task: Task) -> Float | None:
 def _dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
-    return _solved_dual(problem, Point(point.w, point.b, slopes), DualCoordinate())
+    solver = DualCoordinate() if isinstance(problem.operator, Rows) else _solver_of(problem.operator.matrix)  # type: ignore[attr-defined]
+    return _solved_dual(problem, Point(point.w, point.b, slopes), solver)
+
+
+def _solver_of(X: Any) -> Solver:
+    """The usual solver for a matrix."""
+    return make_solver(automatic(kernelised=False, n_features=X.shape[1], in_memory=not isinstance(X, ChunkedMatrix)))
 
 
 def _judge_smooth(model: Any, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: Solver) -> Certificate:

@@ -16,10 +16,9 @@ from maxmargin.estimators._fit import all_or_nothing
 from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
 from maxmargin.estimators._probability import Samples, calibrate, warn_of_missing_folds
 from maxmargin.losses import Hinge, SquaredHinge
-from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Array, Float, Index
+from maxmargin.protocols import Array, Features, Float, Index
 
 
 class LinearSVC(Classifier, LinearMachine):
@@ -64,7 +63,8 @@ class LinearSVC(Classifier, LinearMachine):
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
         Name of a solver; "auto" is "newton" for up to 256 features, where "interior_point" takes over after 100
-        steps, and "dual_coordinate" for more.
+        steps, and "dual_coordinate" for more. Data that are read in chunks have "newton" up to 1000 features and
+        "smoothed" for more.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -160,8 +160,8 @@ class LinearSVC(Classifier, LinearMachine):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -185,6 +185,10 @@ class LinearSVC(Classifier, LinearMachine):
         self._validate_params()
         self._refuse_contradictions()
         X, y = _check.check_training_data(self, X, y)
+        if self.probability:
+            _check.refuse_chunks(X, "probability=True", "leave it out, or use LogisticRegression")
+        if self.multi_class == "ovo":
+            _check.refuse_chunks(X, "multi_class='ovo'", "use 'ovr'")
         self.classes_, codes = _check.check_classes(self, y)
         weights, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
         tasks = _multiclass.binary_tasks(codes, self.classes_, self.multi_class)
@@ -238,7 +242,7 @@ class LinearSVC(Classifier, LinearMachine):
         per_class = _multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
         return np.asarray(per_class.argmax(axis=1))
 
-    def _problem(self, operator: Rows, y: Float, s: Float) -> Problem:
+    def _problem(self, operator: Features, y: Float, s: Float) -> Problem:
         """What one task minimises."""
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         intercept = _check.check_intercept(self, "penalised")

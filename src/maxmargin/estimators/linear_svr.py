@@ -16,9 +16,8 @@ from maxmargin.estimators._fit import all_or_nothing
 from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
 from maxmargin.estimators._problems import tube_problem
 from maxmargin.estimators._task import Task
-from maxmargin.operators import Rows
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 
 
 class LinearSVR(RegressorMixin, LinearMachine):
@@ -60,7 +59,8 @@ class LinearSVR(RegressorMixin, LinearMachine):
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
         Name of a solver; "auto" is "newton" for up to 256 features, where "interior_point" takes over after 100
-        steps, and "dual_coordinate" for more.
+        steps, and "dual_coordinate" for more. Data that are read in chunks have "newton" up to 1000 features and
+        "smoothed" for more.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -142,8 +142,8 @@ class LinearSVR(RegressorMixin, LinearMachine):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -190,7 +190,7 @@ class LinearSVR(RegressorMixin, LinearMachine):
         check_is_fitted(self)
         return self._scores(_check.check_prediction_data(self, X))[:, 0]
 
-    def _problem(self, operator: Rows, y: Float, s: Float) -> Problem:
+    def _problem(self, operator: Features, y: Float, s: Float) -> Problem:
         """What the fit minimises."""
         intercept = _check.check_intercept(self, "penalised")
         return tube_problem(operator, y, s, self.loss, self.epsilon, intercept, float(self.intercept_scaling))

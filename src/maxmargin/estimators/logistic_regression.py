@@ -19,9 +19,9 @@ from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iter
 from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
 from maxmargin.estimators._problems import logistic_problem, softmax_problem
 from maxmargin.estimators._task import Task
-from maxmargin.operators import Rows
+from maxmargin.operators import ChunkedMatrix
 from maxmargin.problem import Problem
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Features, Float
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Solution
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton, automatic
@@ -66,7 +66,8 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         Seed of the solver's permutations; None is a fixed seed.
     solver : str, default="auto"
         Name of a solver; "auto" is "softmax_newton" for more than two classes at once, otherwise "newton" for up to 256
-        features and "dual_coordinate" for more. scikit-learn's names ("lbfgs", "liblinear", "newton-cg",
+        features and "dual_coordinate" for more ("newton" up to 1000 and "smoothed" for more if the data are read in
+        chunks). scikit-learn's names ("lbfgs", "liblinear", "newton-cg",
         "newton-cholesky", "sag", "saga") are taken for "auto": they solve the same problem.
     max_iter : int, default=-1
         Limit on the solver's iterations (epochs or Newton steps); -1 for none.
@@ -161,8 +162,8 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -273,7 +274,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         """Whether one problem has more than two classes."""
         return self.classes_.size > 2 and self.multi_class == "multinomial"
 
-    def _problem(self, operator: Rows, y: Float, s: Float) -> Problem | SoftmaxProblem:
+    def _problem(self, operator: Features, y: Float, s: Float) -> Problem | SoftmaxProblem:
         """What one task minimises."""
         kind = _check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
         scale = float(self.intercept_scaling)
@@ -281,12 +282,14 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
             return softmax_problem(operator, y.astype(np.int64), self.classes_.size, s, kind, scale)
         return logistic_problem(operator, y, s, kind, scale)
 
-    def _solver_name(self, n_features: int) -> str:
+    def _solver_name(self, X: Any) -> str:
         if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
             return str(self.solver)
         if self._all_at_once:
             return SoftmaxNewton.name
-        return DualCoordinate.name if self.dual else automatic(kernelised=False, n_features=n_features)
+        if self.dual:
+            return DualCoordinate.name
+        return automatic(kernelised=False, n_features=X.shape[1], in_memory=not isinstance(X, ChunkedMatrix))
 
     def _refuse_penalties(self) -> None:
         if self.penalty not in ("l2", "deprecated") or self.l1_ratio not in (0, None):

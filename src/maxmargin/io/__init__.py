@@ -1,15 +1,20 @@
 """Data and model files."""
 
+from maxmargin.io.chunks import ChunkedData, open_chunks
 from maxmargin.io.csv import read_csv
 from maxmargin.io.data import read_data
 from maxmargin.io.libsvm import read_libsvm, write_libsvm
 from maxmargin.io.persistence import ModelFileError, load_model, save_model
 from maxmargin.io.textfile import DataFileError
+from maxmargin.operators import ChunkedMatrix
 
 __all__ = [
+    "ChunkedData",
+    "ChunkedMatrix",
     "DataFileError",
     "ModelFileError",
     "load_model",
+    "open_chunks",
     "read_csv",
     "read_data",
     "read_libsvm",

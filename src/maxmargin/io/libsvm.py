@@ -49,6 +49,15 @@ class _Rows(NamedTuple):
     late: npt.NDArray[np.int64]
 
 
+class Lines(NamedTuple):
+    """The rows of some lines: labels, and a CSR matrix in three arrays."""
+
+    y: npt.NDArray[np.float64]
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    data: npt.NDArray[np.float64]
+
+
 def read_libsvm(
     path: PathLike, n_features: int | None = None, *, zero_based: bool = False
 ) -> tuple[sparse.csr_array[Any], npt.NDArray[np.float64]]:
@@ -83,8 +92,23 @@ def parse_libsvm(
     text: bytes, path: PathLike, n_features: int | None = None, *, zero_based: bool = False
 ) -> tuple[sparse.csr_array[Any], npt.NDArray[np.float64]]:
     """Do what `read_libsvm` does with the contents of a file, `path` being its name in messages."""
+    check_n_features(n_features)
+    rows = parse_lines(text, path, n_features, zero_based=zero_based)
+    n_features = count_features(path, rows.y.size, int(rows.indices.max(initial=-1)), n_features)
+    # scipy widens the indices to int64 unless indptr is as narrow as they are.
+    indptr = rows.indptr.astype(np.int32 if rows.data.size < 2**31 else np.int64)
+    parts: Any = (rows.data, rows.indices, indptr)
+    return sparse.csr_array(parts, shape=(rows.y.size, n_features)), rows.y
+
+
+def check_n_features(n_features: int | None) -> None:
+    """Refuse a number of columns that cannot be."""
     if n_features is not None and not 1 <= n_features <= MAX_FEATURES:
         raise ValueError(f"n_features={n_features} must lie between 1 and {MAX_FEATURES}; pass None to infer it.")
+
+
+def parse_lines(text: bytes, path: PathLike, n_features: int | None = None, *, zero_based: bool = False) -> Lines:
+    """Parse whole lines of a file; there may be no rows among them."""
     if not text.endswith(b"\n"):
         text += b"\n"  # the scan relies on a last newline
     first = 0 if zero_based else 1
@@ -93,18 +117,17 @@ def parse_libsvm(
     _convert_late(text, path, rows, late)
     if fault >= 0:
         _raise_fault(text, path, fault, first, n_features)
-    if count == 0:
+    return Lines(rows.y[:count], rows.indptr[: count + 1], rows.indices[:entries], rows.data[:entries])
+
+
+def count_features(path: PathLike, n_rows: int, last: int, n_features: int | None) -> int:
+    """The number of columns, given or ``last + 1``; refuses a file without rows or without entries."""
+    if n_rows == 0:
         raise DataFileError(path, "The file holds no rows; at least one line with a label is needed.")
-    indices = rows.indices[:entries]
-    if n_features is None:
-        if entries == 0:
-            sentence = "No line has an index:value pair, so the number of columns is unknown; pass n_features."
-            raise DataFileError(path, sentence)
-        n_features = int(indices.max()) + 1
-    # scipy widens the indices to int64 unless indptr is as narrow as they are.
-    indptr = rows.indptr[: count + 1].astype(np.int32 if entries < 2**31 else np.int64)
-    parts: Any = (rows.data[:entries], indices, indptr)
-    return sparse.csr_array(parts, shape=(count, n_features)), rows.y[:count]
+    if n_features is None and last < 0:
+        sentence = "No line has an index:value pair, so the number of columns is unknown; pass n_features."
+        raise DataFileError(path, sentence)
+    return last + 1 if n_features is None else n_features
 
 
 def write_libsvm(path: PathLike, X: Any, y: npt.ArrayLike) -> None:

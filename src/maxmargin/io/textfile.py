@@ -8,9 +8,10 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 PathLike = str | os.PathLike[str]
 
@@ -21,10 +22,10 @@ COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
-_ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
-    ("gzip", re.compile(rb"\x1f\x8b"), gzip.decompress),
-    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90|$)"), bz2.decompress),
-    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.decompress),
+_ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[bytes], bytes], Callable[..., Any]], ...] = (
+    ("gzip", re.compile(rb"\x1f\x8b"), gzip.decompress, gzip.open),
+    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90|$)"), bz2.decompress, bz2.open),
+    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.decompress, lzma.open),
 )
 
 
@@ -81,6 +82,63 @@ def read_bytes(path: PathLike) -> bytes:
     return text
 
 
+def read_blocks(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
+    """Read a text file block by block: what `read_bytes` reads, without having all of it in memory.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    size : int
+        About how many bytes a block should have.
+
+    Yields
+    ------
+    lines : int
+        How many lines come before the block.
+    block : bytes
+        Whole lines.
+
+    Raises
+    ------
+    DataFileError
+        As `read_bytes`, when the place in question is reached.
+
+    """
+    lines = 0
+    with _refusing(path), Path(path).open("rb") as raw:
+        head = raw.peek(16)
+        kind, stream = "text", cast("IO[bytes]", raw)
+        for name, magic, _, open_archive in _ARCHIVES:
+            if magic.match(head):
+                kind, stream = name, open_archive(raw)
+        while block := _next_block(path, kind, stream, size):
+            block = block.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else block
+            with lines_before(lines):
+                _check_text(path, block)
+            yield lines, block
+            lines += block.count(b"\n")
+
+
+def _next_block(path: PathLike, kind: str, stream: IO[bytes], size: int) -> bytes:
+    try:
+        return stream.read(size) + stream.readline()
+    except _DAMAGE as error:
+        sentence = f"The {kind} archive is truncated or corrupt ({error}); copy or download it again."
+        raise DataFileError(path, sentence) from error
+
+
+@contextmanager
+def lines_before(count: int) -> Iterator[None]:
+    """Errors name lines of a block that comes after so many others: count those too."""
+    try:
+        yield
+    except DataFileError as error:
+        if error.line is None:
+            raise
+        raise DataFileError(error.path, error.sentence, error.line + count, error.column) from None
+
+
 def write_lines(path: PathLike, lines: Iterable[str]) -> None:
     """Write lines as UTF-8, compressed if the name ends in .gz, .bz2 or .xz."""
     with _create(path) as file:
@@ -99,8 +157,15 @@ def shown(token: str) -> str:
 
 
 def _read_raw(path: PathLike) -> bytes:
-    try:
+    with _refusing(path):
         return Path(path).read_bytes()
+
+
+@contextmanager
+def _refusing(path: PathLike) -> Iterator[None]:
+    """Say in a sentence why a file cannot be read."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise DataFileError(path, "There is no such file; check the path.") from error
     except IsADirectoryError as error:
@@ -110,7 +175,7 @@ def _read_raw(path: PathLike) -> bytes:
 
 
 def _decompress(path: PathLike, raw: bytes) -> bytes:
-    for kind, magic, decompress in _ARCHIVES:
+    for kind, magic, decompress, _ in _ARCHIVES:
         if magic.match(raw):
             try:
                 return decompress(raw)

@@ -1,5 +1,6 @@
-"""Operators: how the samples are seen, as rows, as columns, or through a kernel."""
+"""Operators: how the samples are seen, as rows, in memory or chunk by chunk, as columns, or through a kernel."""
 
+from maxmargin.operators.chunks import ChunkedMatrix, Chunks, rows_of
 from maxmargin.operators.columns import Columns
 from maxmargin.operators.gram import (
     CallableGram,
@@ -14,6 +15,8 @@ from maxmargin.operators.rows import DenseVectors, Rows, SparseVectors
 
 __all__ = [
     "CallableGram",
+    "ChunkedMatrix",
+    "Chunks",
     "Columns",
     "DenseVectors",
     "Gram",
@@ -24,4 +27,5 @@ __all__ = [
     "StoredGram",
     "cross_gram",
     "kernel_sums",
+    "rows_of",
 ]

@@ -10,6 +10,8 @@ from maxmargin.threads import Workers
 class Columns:
     """The map ``w -> X w`` for a matrix stored by columns (Fortran order or CSC)."""
 
+    products_passes = 2.0
+
     def __init__(self, X: Matrix, workers: Workers | None = None) -> None:
         self.transposed = Rows(X.tocsc().T if is_sparse(X) else X.T, workers)
         self.vectors = self.transposed.vectors
@@ -22,6 +24,10 @@ class Columns:
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
         return self.transposed.apply(alpha)
+
+    def products(self, w: Float, alpha: Float) -> tuple[Float, Float]:
+        """``X w`` and ``X^T alpha``."""
+        return self.apply(w), self.adjoint(alpha)
 
     def squared_lengths(self) -> Float:
         """Squared norms of the columns."""

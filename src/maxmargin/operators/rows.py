@@ -7,7 +7,7 @@ that each loop is written once. Results are accumulated in float64 whatever the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -122,6 +122,16 @@ def vectors_of(X: Matrix) -> DenseVectors | SparseVectors:
     return DenseVectors(np.ascontiguousarray(_as_float(np.asarray(X))))
 
 
+def scores_of(X: Matrix, W: Float) -> Float:
+    """``X W^T``. Dense rows are converted a few at a time, so that no copy is made of a whole float32 matrix."""
+    if not isinstance(X, np.ndarray) or X.dtype == W.dtype:
+        return np.asarray(X @ W.T, dtype=np.float64)
+    out = np.empty((X.shape[0], W.shape[0]))
+    for start in range(0, X.shape[0], TILE_ROWS):
+        out[start : start + TILE_ROWS] = X[start : start + TILE_ROWS] @ W.T
+    return out
+
+
 def _as_float(values: Array) -> Array:
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
@@ -132,12 +142,15 @@ class Rows:
     The parts depend on the matrix alone, so that results are the same bits for any number of threads.
     """
 
+    products_passes = 2.0
+
     def __init__(self, X: Matrix, workers: Workers | None = None) -> None:
         self.vectors = vectors_of(X)
         self.n_samples, self.n_features = X.shape
         self.workers = workers or Workers()
         self.entries = int(self.vectors[0].size)
-        self.parts = self._parts(PART_ENTRIES)
+        self.parts = even_parts(self.n_samples, self.entries, PART_ENTRIES)
+        self.room = self.n_samples
 
     def take(self, samples: Index) -> Rows:
         """Some of the rows, copied."""
@@ -162,7 +175,7 @@ class Rows:
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
         # Every part has a sum of its own: they must be much smaller than the part.
-        parts = self._parts(max(PART_ENTRIES, 4 * self.n_features))
+        parts = even_parts(self.n_samples, self.entries, max(PART_ENTRIES, 4 * self.n_features))
         sums = np.zeros((len(parts), self.n_features))
 
         def work(numbers: Iterator[int]) -> None:
@@ -172,9 +185,17 @@ class Rows:
         self.workers.run(work, range(len(parts)))
         return sums.sum(axis=0)
 
+    def products(self, w: Float, alpha: Float) -> tuple[Float, Float]:
+        """``X w`` and ``X^T alpha``."""
+        return self.apply(w), self.adjoint(alpha)
+
     def squared_lengths(self) -> Float:
         """Squared norms of the rows."""
         return squared_lengths(self.vectors, self.n_samples)
+
+    def column_squares(self, s: Float) -> Float:
+        """``sum_i s_i x_ij^2`` for every column ``j``."""
+        return column_squares(self.vectors, s, self.n_features)
 
     def weighted_gram(self, h: Float) -> Float:
         """``X^T diag(h) X`` for weights ``h >= 0``; rows of weight zero cost nothing."""
@@ -195,6 +216,24 @@ class Rows:
         self.workers.run(work, range(len(groups)))
         H = sums.sum(axis=0)
         return H if isinstance(self.vectors, DenseVectors) else H + np.tril(H, -1).T
+
+    def bordered_gram(self, h: Float, ones: int) -> Float:
+        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
+        d = self.n_features
+        H = np.zeros((d + ones, d + ones))
+        H[:d, :d] = self.weighted_gram(h)
+        if ones:
+            H[d, :d] = H[:d, d] = self.adjoint(h)
+            H[d, d] = h.sum()
+        return H
+
+    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``bordered_gram(h, ones)`` when somebody asks for it."""
+        return self.adjoint(alpha), lambda: self.bordered_gram(h, ones)
+
+    def gram_passes(self, h: Float) -> float:
+        """What a gram costs beside the adjoint that it comes with."""
+        return np.count_nonzero(h) / max(1, h.size)
 
     def apply_each(self, W: Float) -> Float:
         """``X W^T``: a column of scores for each row of ``W``, reading the matrix once."""
@@ -234,10 +273,11 @@ class Rows:
         """One product reads the matrix once."""
         return 1.0
 
-    def _parts(self, entries: int) -> list[slice]:
-        """Consecutive rows with about so many entries each."""
-        step = max(1, entries * self.n_samples // max(1, self.entries))
-        return [slice(first, min(first + step, self.n_samples)) for first in range(0, self.n_samples, step)]
+
+def even_parts(n_samples: int, total: int, entries: int) -> list[slice]:
+    """Consecutive rows of a matrix of ``total`` entries, with about ``entries`` each."""
+    step = max(1, entries * n_samples // max(1, total))
+    return [slice(first, min(first + step, n_samples)) for first in range(0, n_samples, step)]
 
 
 @compiled
@@ -299,3 +339,12 @@ def squared_lengths(vectors: Any, count: int) -> Float:
     for i in range(count):
         out[i] = vectors.squared_length(i)
     return out
+
+
+@compiled
+def column_squares(vectors: Any, s: Float, length: int) -> Float:
+    """``sum_i s_i (vector i)^2``, entry by entry."""
+    total = np.zeros(length)
+    for i in range(s.shape[0]):
+        vectors.add_squares(i, s[i], total)
+    return total

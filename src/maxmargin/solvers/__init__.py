@@ -9,7 +9,7 @@ from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.interior_point import InteriorPoint
-from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.newton import MAX_FEATURES, Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.sgd import SGD
@@ -40,13 +40,17 @@ LINEAR = frozenset(
     solver.name for solver in (CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, SGD, Smoothed, Subgradient)
 )
 
+# Which solvers sweep over all rows, so that these need not be in memory; the others visit single rows in any order.
+OUT_OF_CORE = frozenset(
+    solver.name for solver in (CuttingPlane, InteriorPoint, Newton, Smoothed, SoftmaxNewton, Subgradient)
+)
 
 # Up to this many features a Newton step is cheap, and its indifference to column scales decides.
 FEW_FEATURES = 256
 NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
 
 
-def automatic(*, kernelised: bool, n_features: int) -> str:
+def automatic(*, kernelised: bool, n_features: int, in_memory: bool = True) -> str:
     """Name of the solver that ``solver="auto"`` stands for.
 
     ==================================================  ======================================
@@ -55,10 +59,16 @@ def automatic(*, kernelised: bool, n_features: int) -> str:
     seen through a kernel other than the linear one     ``decomposition``
     rows of at most 256 features                        ``newton``, after 100 steps ``interior_point``
     rows of more features                               ``dual_coordinate``
+    rows of at most 1000 features, read in chunks       ``newton``, after 100 steps ``interior_point``
+    rows of more features, read in chunks               ``smoothed``
     ==================================================  ======================================
+
+    Newton's steps are few: where reading is what takes the time, it is worth its work on more features.
     """
     if kernelised:
         return Decomposition.name
+    if not in_memory:
+        return Newton.name if n_features <= MAX_FEATURES else Smoothed.name
     return Newton.name if n_features <= FEW_FEATURES else DualCoordinate.name
 
 
@@ -79,6 +89,7 @@ def make_solver(name: str, **options: Any) -> Solver:
 
 __all__ = [
     "LINEAR",
+    "OUT_OF_CORE",
     "SGD",
     "SMO",
     "SOLVERS",

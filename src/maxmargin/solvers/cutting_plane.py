@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float, Index
+from maxmargin.protocols import Features, Float, Index
 from maxmargin.solution import Point
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -55,7 +54,7 @@ class CuttingPlane:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
+        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
             return "it needs the samples as rows of features, not a kernel"
         if not isinstance(problem.penalty, L2):
             return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
@@ -63,7 +62,7 @@ class CuttingPlane:
 
     def start(self, problem: Problem, warm: Point | None) -> CuttingPlaneState:
         """Zero, or a given point and the plane of its dual variables."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         size = rows.n_features + (problem.intercept == "penalised")
         theta, base = np.zeros(size), np.zeros(rows.n_samples)
         if warm is not None:
@@ -88,8 +87,8 @@ class CuttingPlane:
 
     def advance(self, problem: Problem, state: CuttingPlaneState, limit: int) -> CuttingPlaneState:
         """Some planes, each followed by a minimisation of the model."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        entries = max(1, rows.vectors[0].size)
+        rows: Features = problem.operator  # type: ignore[assignment]
+        entries = max(1, rows.entries)
         for _ in range(min(max(ROUND_WORK // entries, 1), MAX_CUTS_PER_ROUND, limit)):
             before = state.primal, state.dual
             target = state.V.T @ state.beta / problem.lam

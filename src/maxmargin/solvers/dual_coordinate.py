@@ -49,7 +49,7 @@ class DualCoordinate:
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
         if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
-            return "it needs the samples as rows of features, not a kernel"
+            return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
         if not isinstance(problem.penalty, L2):
             return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
         return None

@@ -12,10 +12,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge, HuberHinge, SquaredEpsilonInsensitive, SquaredHinge
-from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point
 
 MAX_FEATURES = 1000
@@ -53,7 +52,7 @@ class InteriorPoint:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
+        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
             return "it needs the samples as rows of features, not a kernel"
         if not isinstance(problem.penalty, L2):
             return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
@@ -71,7 +70,7 @@ class InteriorPoint:
 
     def start(self, problem: Problem, warm: Point | None) -> InteriorPointState:
         """The middle of the box, or a given point pulled inside."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         d = rows.n_features
         box = _box(problem)
         shift = problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
@@ -106,7 +105,7 @@ class InteriorPoint:
 
     def advance(self, problem: Problem, state: InteriorPointState, limit: int) -> InteriorPointState:
         """One step: predictor, corrector, corrections for centrality."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         if state.exhausted or state.mu < 1e-250:
             state.iterations += 1
             state.stuck = STUCK_STEPS
@@ -142,7 +141,9 @@ class InteriorPoint:
             b = problem.best_intercept(state.z - b)
         return Point(state.theta[:d].copy(), b, state.alpha.copy())
 
-    def _direction(self, rows: Rows, state: InteriorPointState, aims: _Aims, solve: Callable[[Float], Float]) -> _Step:
+    def _direction(
+        self, rows: Features, state: InteriorPointState, aims: _Aims, solve: Callable[[Float], Float]
+    ) -> _Step:
         """Newton's direction to the products that are aimed at.
 
         The changes of the variables are refined with the residual of ``lam w = X^T alpha``. What is added to them must
@@ -173,7 +174,7 @@ class InteriorPoint:
 
         Sets: ``theta, inside, z, residual, primal, alpha, dual, mu`` and the counters.
         """
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         state.iterations += 1
         state.passes += 4.0
         t, r = (min(1.0, (1.0 - KEPT_DISTANCE) * length) for length in lengths)
@@ -313,13 +314,13 @@ def _ridge(problem: Problem, d: int) -> Float:
     )
 
 
-def _scores(rows: Rows, theta: Float) -> Float:
+def _scores(rows: Features, theta: Float) -> Float:
     """``X w + b`` for ``theta = (w, b)``."""
     d = rows.n_features
     return rows.apply(theta[:d]) + (theta[d] if theta.size > d else 0.0)
 
 
-def _adjoint(rows: Rows, alpha: Float, size: int) -> Float:
+def _adjoint(rows: Features, alpha: Float, size: int) -> Float:
     """``[X 1]^T alpha``, without the last entry if there is no intercept."""
     return np.append(rows.adjoint(alpha), alpha.sum())[:size]
 
@@ -329,14 +330,9 @@ def _alpha(box: _Box, p: Float) -> Float:
     return np.asarray((box.sign * p).sum(axis=0))
 
 
-def _normal_matrix(rows: Rows, h: Float, ridge: Float) -> Float:
+def _normal_matrix(rows: Features, h: Float, ridge: Float) -> Float:
     """``diag(ridge) + [X 1]^T diag(h) [X 1]``, where ``ridge`` says whether there is a column of ones."""
-    d = rows.n_features
-    M = np.zeros((ridge.size, ridge.size))
-    M[:d, :d] = rows.weighted_gram(h)
-    if ridge.size > d:
-        M[d, :d] = M[:d, d] = rows.adjoint(h)
-        M[d, d] = h.sum()
+    M = rows.bordered_gram(h, ridge.size - rows.n_features)
     M[np.diag_indices_from(M)] += ridge
     return M
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -12,10 +12,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge
-from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 from maxmargin.solution import Certificate, Point
 
 KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps
@@ -59,7 +58,7 @@ class Newton:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
+        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
             return "it needs the samples as rows of features, not a kernel"
         if not isinstance(problem.penalty, L2):
             return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
@@ -171,6 +170,7 @@ class NewtonState:
     a: Float
     h: Float  # how strongly each dual variable reacts to its score
     finer: list[Problem] = field(default_factory=list)  # with more rows; the last one is next
+    gram: Callable[[], Float] = None  # type: ignore[assignment]  # [X 1]^T diag(h) [X 1]
     gradient: Float = None  # type: ignore[assignment]
     primal: float = math.inf
     dual: float = -math.inf
@@ -184,7 +184,7 @@ class NewtonState:
     certificate_passes: float = 2.0
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> Features:
         """The samples of the present level."""
         return self.problem.operator  # type: ignore[return-value]
 
@@ -224,7 +224,7 @@ class NewtonState:
         self.passes += 1.0
 
     def respond(self) -> None:
-        """Sets: ``a, h, gradient, primal, dual, proximity`` for the present scores, centre and width."""
+        """Sets: ``a, h, gram, gradient, primal, dual, proximity`` for the present scores, centre and width."""
         problem, rows = self.problem, self.rows
         width = self.width if self.kinked else 0.0
         sums = np.zeros((len(rows.parts), 3))
@@ -238,7 +238,8 @@ class NewtonState:
 
         rows.workers.run(work, range(len(rows.parts)))
         losses, conjugates, self.proximity = sums.sum(axis=0)
-        v = np.append(rows.adjoint(self.a), self.a.sum())[: self.theta.size]
+        v, self.gram = rows.adjoint_and_gram(self.a, self.h, self.theta.size - rows.n_features)
+        v = np.append(v, self.a.sum())[: self.theta.size]
         self.passes += 1.0
         self.gradient = self.ridge * self.theta - v
         quadratic = self.ridge > 0.0
@@ -264,42 +265,37 @@ class NewtonState:
 
         Columns without reacting rows would otherwise make the steps wild, or the Hessian singular.
         """
-        d, size = self.rows.n_features, self.theta.size
-        H = np.zeros((size, size))
-        H[:d, :d] = self.rows.weighted_gram(self.h)
-        if size > d:
-            H[d, :d] = H[:d, d] = self.rows.adjoint(self.h)
-            H[d, d] = self.h.sum()
-        s = self.problem.s
+        H, s = self.gram(), self.problem.s
         if self.kinked:
             reacting = max(1, int(np.count_nonzero(self.h)))
             strength = self.damping * reacting * float(np.where(s > 0.0, s, 1.0).mean()) / self.width
         else:
             strength = 1e-12 * float(s.sum())
         H[np.diag_indices_from(H)] += self.ridge + strength * self.column_squares
-        self.passes += np.count_nonzero(self.h) / max(1, self.h.size)
+        self.passes += self.rows.gram_passes(self.h)
         return H
 
 
 def _is_large(problem: Problem) -> bool:
     """Whether a twelfth of the rows says much about all of them, and is much cheaper."""
-    rows: Rows = problem.operator  # type: ignore[assignment]
+    rows: Features = problem.operator  # type: ignore[assignment]
     worth_it = rows.entries >= COARSE_ENTRIES and rows.n_samples >= 50 * COARSER * rows.n_features
     # With kinks the dual variables matter as much as the coefficients, and fewer rows say little about those.
     return worth_it and not isinstance(problem.loss, KINKED)
 
 
 def _thinned(problem: Problem) -> Problem:
-    """A twelfth of the rows, chosen at random, each with the weight of twelve."""
-    rows: Rows = problem.operator  # type: ignore[assignment]
-    some = np.sort(np.random.default_rng(0).permutation(rows.n_samples)[: rows.n_samples // COARSER])
+    """A twelfth of the rows, or what fits into memory, chosen at random; their weights add up to that of all."""
+    rows: Features = problem.operator  # type: ignore[assignment]
+    count = min(rows.n_samples // COARSER, rows.room)
+    some = np.sort(np.random.default_rng(0).permutation(rows.n_samples)[:count])
     y, s = problem.y[some], problem.s[some]
     return replace(problem, operator=rows.take(some), y=y, s=s * (float(problem.s.sum()) / (float(s.sum()) or 1.0)))
 
 
 def _first_state(problem: Problem) -> NewtonState:
     """Zero coefficients and dual variables."""
-    rows: Rows = problem.operator  # type: ignore[assignment]
+    rows: Features = problem.operator  # type: ignore[assignment]
     n, d = rows.n_samples, rows.n_features
     size = d + (problem.intercept is not None)
     ridge = np.full(size, problem.lam)
@@ -311,14 +307,14 @@ def _first_state(problem: Problem) -> NewtonState:
         centre=np.zeros(n),
         width=FIRST_WIDTH * max(float(np.abs(problem.y).max(initial=0.0)), 1e-300),
         ridge=ridge,
-        column_squares=np.append(_column_squares(rows.vectors, n, d), 1.0)[:size],
+        column_squares=np.append(rows.column_squares(np.full(n, 1.0 / max(1, n))), 1.0)[:size],
         z=np.zeros(n),
         a=np.zeros(n),
         h=np.zeros(n),
     )
 
 
-def _scores(rows: Rows, theta: Float) -> Float:
+def _scores(rows: Features, theta: Float) -> Float:
     """``X w + b`` for ``theta = (w, b)``."""
     d = rows.n_features
     return rows.apply(theta[:d]) + (theta[d] if theta.size > d else 0.0)
@@ -407,13 +403,4 @@ def _pull(
     for i in range(start, stop):
         if s[i] > 0.0:
             total += loss.dual_step(centre[i], y[i], s[i], z[i] + t * dz[i], width / s[i]) * dz[i]
-    return total
-
-
-@compiled
-def _column_squares(vectors: Any, n: int, d: int) -> Float:
-    """Mean square of every column."""
-    total = np.zeros(d)
-    for i in range(n):
-        vectors.add_squares(i, 1.0 / n, total)
     return total

@@ -10,9 +10,8 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge
-from maxmargin.operators import Rows
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point
 
 KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps: the others need no smoothing
@@ -55,13 +54,13 @@ class Smoothed:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
+        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
             return "it needs the samples as rows of features, not a kernel"
         return None
 
     def start(self, problem: Problem, warm: Point | None) -> SmoothedState:
         """Zero, or a given point."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         d = rows.n_features
         metric, means = _metric(problem, rows)
         state = SmoothedState(
@@ -88,8 +87,8 @@ class Smoothed:
 
     def advance(self, problem: Problem, state: SmoothedState, limit: int) -> SmoothedState:
         """Some gradient steps; after each the centre may move."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        entries = max(1, rows.vectors[0].size)
+        rows: Features = problem.operator  # type: ignore[assignment]
+        entries = max(1, rows.entries)
         for _ in range(min(max(ROUND_WORK // entries, 1), MAX_STEPS_PER_ROUND, limit)):
             inner_gap = self._step(problem, state)
             state.iterations += 1
@@ -114,7 +113,7 @@ class Smoothed:
         term held between 0 and ``da dz``, it does not suffer from cancellation near the optimum.
         Sets: ``theta, before, z, z_before, a, v, momentum, t, L, passes``.
         """
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         q = state.q
         origin = state.theta + state.momentum * (state.theta - state.before)
         z_origin = state.z + state.momentum * (state.z - state.z_before)
@@ -210,13 +209,13 @@ class SmoothedState:
         """Curvature of the proximal term of each dual variable."""
         return self.width * self.inverse_s
 
-    def scores(self, rows: Rows, theta: Float) -> Float:
+    def scores(self, rows: Features, theta: Float) -> Float:
         """``(X - means) w`` and the intercept's column."""
         d = rows.n_features
         z = rows.apply(theta[:d])
         return z + (self.column * theta[d] - float(self.means @ theta[:d])) if theta.size > d else z
 
-    def adjoint(self, rows: Rows, a: Float) -> Float:
+    def adjoint(self, rows: Features, a: Float) -> Float:
         """The adjoint of `scores`."""
         total = float(a.sum())
         return np.append(rows.adjoint(a) - total * self.means, self.column * total)[: self.theta.size]
@@ -246,9 +245,9 @@ class SmoothedState:
         return {"passes": self.passes, "smoothing": self.width}
 
 
-def _metric(problem: Problem, rows: Rows) -> tuple[Float, Float]:
+def _metric(problem: Problem, rows: Features) -> tuple[Float, Float]:
     """``sum_i s_i (x_ij - mean_j)^2`` for every coefficient, and the means: 0 unless the intercept is free."""
-    squares = _column_squares(rows.vectors, problem.s, rows.n_features)
+    squares = rows.column_squares(problem.s)
     total = float(problem.s.sum())
     means = np.zeros(rows.n_features)
     if problem.intercept == "free" and total > 0.0:
@@ -261,19 +260,10 @@ def _metric(problem: Problem, rows: Rows) -> tuple[Float, Float]:
     return np.where(metric > 0.0, metric, 1.0), means
 
 
-def _first_width(problem: Problem, rows: Rows) -> float:
+def _first_width(problem: Problem, rows: Features) -> float:
     """The width at which the proximal term is as curved as the dual along one variable."""
     width = float(problem.s.mean()) * float(rows.squared_lengths().mean()) / problem.lam
     return width if 0.0 < width < math.inf else 1.0
-
-
-@compiled
-def _column_squares(vectors: Any, s: Float, d: int) -> Float:
-    """``sum_i s_i x_ij^2`` for every column ``j``."""
-    total = np.zeros(d)
-    for i in range(s.shape[0]):
-        vectors.add_squares(i, s[i], total)
-    return total
 
 
 @compiled

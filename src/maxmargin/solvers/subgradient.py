@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Float
+from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -60,7 +59,7 @@ class Subgradient:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
+        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
             return "it needs the samples as rows of features, not a kernel"
         if not isinstance(problem.penalty, L2):
             return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
@@ -68,7 +67,7 @@ class Subgradient:
 
     def start(self, problem: Problem, warm: Point | None) -> SubgradientState:
         """Zero, or the dual variables of a point."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
+        rows: Features = problem.operator  # type: ignore[assignment]
         A = np.zeros(rows.n_samples)
         if warm is not None and warm.alpha is not None:
             A = problem.feasible(warm.alpha)
@@ -87,8 +86,8 @@ class Subgradient:
 
     def advance(self, problem: Problem, state: SubgradientState, limit: int) -> SubgradientState:
         """Some steps."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        entries = max(1, rows.vectors[0].size)
+        rows: Features = problem.operator  # type: ignore[assignment]
+        entries = max(1, rows.entries)
         for _ in range(min(max(ROUND_WORK // entries, 1), MAX_STEPS_PER_ROUND, limit)):
             share = min(problem.lam * self._step_length(problem, state), 1.0)
             theta = state.theta - share / problem.lam * state.g

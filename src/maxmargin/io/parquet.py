@@ -1,0 +1,122 @@
+"""Parquet files, read in row groups by pyarrow (``pip install maxmargin[parquet]``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin.io.textfile import DataFileError
+from maxmargin.operators import ChunkedMatrix
+from maxmargin.protocols import Array
+
+CHUNK_SHARE = 4  # of the memory: two chunks, and for each as much again while it is converted
+
+
+class _Groups(NamedTuple):
+    """Consecutive row groups of a file."""
+
+    path: Path
+    metadata: Any
+    numbers: list[int]
+    rows: int
+
+
+def parquet_chunks(paths: list[Path], target: Any, memory: int) -> tuple[ChunkedMatrix, Array | None]:
+    """The columns of the files but for the target, and the target."""
+    pa, _ = _pyarrow()
+    files = [_opened(path) for path in paths]
+    schema = files[0].schema_arrow
+    for path, file in zip(paths, files, strict=True):
+        if file.schema_arrow.names != schema.names:
+            raise DataFileError(
+                path, f"The columns are {file.schema_arrow.names}, but those of the first file {schema.names}."
+            )
+    features = _features(paths[0], schema, target)
+    single = all(pa.types.is_float32(file.schema_arrow.field(name).type) for file in files for name in features)
+    dtype = np.dtype(np.float32 if single else np.float64)
+    row_bytes = len(features) * dtype.itemsize
+    chunks = [g for path, file in zip(paths, files, strict=True) for g in _groups(path, file, row_bytes, memory)]
+    if not chunks:
+        raise DataFileError(paths[0], "The file holds no rows; at least one is needed.")
+
+    def load(k: int) -> Array:
+        table = _read(chunks[k], features)
+        X = np.empty((table.num_rows, len(features)), dtype=dtype)
+        for j in range(len(features)):
+            X[:, j] = table.column(j).cast(pa.float32() if single else pa.float64(), safe=False).to_numpy()
+        return X
+
+    def column_of(chunk: _Groups) -> Array:
+        column = _read(chunk, [target]).column(0)
+        if column.null_count:
+            raise DataFileError(chunk.path, f"The target {target!r} has {column.null_count} missing values; drop them.")
+        values = column.to_numpy()
+        return values if values.dtype != object else np.array(values.tolist())
+
+    sizes = [chunk.rows for chunk in chunks]
+    X = ChunkedMatrix(load, sizes, len(features), dtype, sum(sizes) * len(features), features)
+    return X, None if target is None else np.concatenate([column_of(chunk) for chunk in chunks])
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files are read by pyarrow; install it with: pip install 'maxmargin[parquet]'."
+        ) from error
+    return pyarrow, pyarrow.parquet
+
+
+def _opened(path: Path) -> Any:
+    pa, pq = _pyarrow()
+    try:
+        return pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataFileError(path, f"This is not a whole Parquet file ({error}); write it again.") from error
+
+
+def _read(chunk: _Groups, columns: list[Any]) -> Any:
+    """Some columns of row groups. The file is opened each time: readers cannot be shared by threads."""
+    pa, pq = _pyarrow()
+    try:
+        with pq.ParquetFile(chunk.path, metadata=chunk.metadata) as file:
+            return file.read_row_groups(chunk.numbers, columns=columns, use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise DataFileError(chunk.path, f"The file cannot be read ({error}); write it again.") from error
+
+
+def _features(path: Path, schema: Any, target: Any) -> list[str]:
+    """The names of the columns but for the target, all of them numbers."""
+    types = _pyarrow()[0].types
+    if target is not None and target not in schema.names:
+        raise DataFileError(path, f"There is no column {target!r} for the target; choose one of {schema.names}.")
+    names = [name for name in schema.names if name != target]
+    if not names:
+        raise DataFileError(path, "There is no column beside the target; at least one feature is needed.")
+    for name in names:
+        kind = schema.field(name).type
+        numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+        if not numeric:
+            raise DataFileError(path, f"The column {name!r} holds {kind}, not numbers; encode or drop it.")
+    return names
+
+
+def _groups(path: Path, file: Any, row_bytes: int, memory: int) -> list[_Groups]:
+    """Row groups of a file, put together as long as they are small."""
+    limit = memory // CHUNK_SHARE
+    out: list[_Groups] = []
+    for number in range(file.num_row_groups):
+        rows = file.metadata.row_group(number).num_rows
+        if rows * row_bytes > limit:
+            sentence = f"Row group {number} takes {rows * row_bytes} bytes, more than a quarter of memory={memory};"
+            remedy = f"pass memory={CHUNK_SHARE * rows * row_bytes} or write smaller groups (row_group_size)."
+            raise DataFileError(path, f"{sentence} {remedy}")
+        if out and (out[-1].rows + rows) * row_bytes <= limit:
+            out[-1] = out[-1]._replace(numbers=[*out[-1].numbers, number], rows=out[-1].rows + rows)
+        elif rows:
+            out.append(_Groups(path, file.metadata, [number], rows))
+    return out

@@ -1,0 +1,88 @@
+"""A LIBSVM file larger than memory: parsed once, block by block, into a binary copy that is read ever after."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.io.libsvm import check_n_features, count_features, parse_lines
+from maxmargin.io.textfile import PathLike, lines_before, read_blocks
+from maxmargin.operators import ChunkedMatrix
+from maxmargin.operators.chunks import page_in
+from maxmargin.protocols import Array, Float
+
+ENTRY_BYTES = 12  # a float64 and an int32
+PARSER_SHARE = 16  # a parser needs up to ten bytes per byte of text beside it
+
+
+def spill_libsvm(
+    path: PathLike, memory: int, n_features: int | None, zero_based: bool, directory: PathLike | None
+) -> tuple[ChunkedMatrix, Float, Callable[[], Any]]:
+    """The rows and labels of a file, and the function that removes the copy.
+
+    The copy is removed, too, when the matrix is no longer referenced, at exit, and if the file is refused.
+    """
+    check_n_features(n_features)
+    folder = Path(mkdtemp(prefix="maxmargin-", dir=directory))
+    try:
+        y, indptr, last = _copy(path, folder, max(1, memory // PARSER_SHARE), n_features, zero_based)
+        n_features = count_features(path, y.size, last, n_features)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    bounds = _cut(indptr, max(1, memory // 2 // ENTRY_BYTES))
+
+    def load(k: int) -> Any:
+        start, stop = int(indptr[bounds[k]]), int(indptr[bounds[k + 1]])
+        data = _map(folder / "data", np.float64, start, stop)
+        indices = _map(folder / "indices", np.int32, start, stop)
+        local = (indptr[bounds[k] : bounds[k + 1] + 1] - start).astype(np.int32)
+        parts: Any = (data, indices, local)
+        X = sparse.csr_array(parts, shape=(local.size - 1, n_features))
+        X.has_canonical_format = True  # the parser insists on it
+        return X
+
+    X = ChunkedMatrix(load, np.diff(bounds).tolist(), n_features, np.float64, int(indptr[-1]))
+    return X, y, weakref.finalize(X, shutil.rmtree, folder, ignore_errors=True)
+
+
+def _copy(
+    path: PathLike, folder: Path, size: int, n_features: int | None, zero_based: bool
+) -> tuple[Float, Array, int]:
+    """Parse the file, and write its entries. Returns the labels, where each row begins, and the last column."""
+    labels, lengths, last = [], [], -1
+    with (folder / "data").open("wb") as data, (folder / "indices").open("wb") as indices:
+        for lines, block in read_blocks(path, size):
+            with lines_before(lines):
+                rows = parse_lines(block, path, n_features, zero_based=zero_based)
+            rows.data.tofile(data)
+            rows.indices.tofile(indices)
+            labels.append(rows.y.copy())
+            lengths.append(np.diff(rows.indptr))
+            last = max(last, int(rows.indices.max(initial=-1)))
+    lengths = [np.zeros(1, dtype=np.int64), *lengths]
+    return np.concatenate([np.empty(0), *labels]), np.cumsum(np.concatenate(lengths)), last
+
+
+def _cut(indptr: Array, entries: int) -> list[int]:
+    """Bounds of stretches of rows with at most so many entries, or of one row."""
+    bounds = [0]
+    while bounds[-1] < indptr.size - 1:
+        reach = int(np.searchsorted(indptr, indptr[bounds[-1]] + entries, side="right")) - 1
+        bounds.append(max(reach, bounds[-1] + 1))
+    return bounds
+
+
+def _map(path: Path, dtype: Any, start: int, stop: int) -> Array:
+    if start == stop:
+        return np.empty(0, dtype=dtype)
+    values = np.memmap(path, dtype, "r", start * np.dtype(dtype).itemsize, stop - start)
+    page_in(values)
+    return values

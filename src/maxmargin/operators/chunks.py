@@ -1,0 +1,280 @@
+"""A matrix that is read chunk by chunk from files or from wherever it lies, because memory does not hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.operators.rows import PART_ENTRIES, Matrix, Rows, even_parts, is_sparse, scores_of
+from maxmargin.protocols import Array, Features, Float, Index
+from maxmargin.threads import Workers
+
+PAGE = 4096  # bytes; larger ones are only looked at more often than needed
+
+
+class ChunkedMatrix:
+    """A matrix of which at most two chunks of rows are in memory: the one in use, and the next, which a thread reads.
+
+    Parameters
+    ----------
+    load : callable
+        ``load(k)`` reads chunk ``k``, a dense array or a CSR matrix of float32 or float64. It is called from a thread,
+        and must return the same numbers each time.
+    sizes : sequence of int
+        Rows of each chunk.
+    n_features : int
+        Columns.
+    dtype : dtype
+        Of the entries.
+    entries : int
+        Stored entries, zeros of sparse matrices not counted.
+    feature_names : list of str or None
+        Names of the columns.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    sweeps : int
+        How often all chunks have been read, or the part of them that was needed.
+
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        load: Callable[[int], Matrix],
+        sizes: Sequence[int],
+        n_features: int,
+        dtype: Any,
+        entries: int,
+        feature_names: list[str] | None = None,
+    ) -> None:
+        bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).tolist()
+        self.stretches = [slice(start, stop) for start, stop in pairwise(bounds)]
+        self.shape = (int(bounds[-1]), int(n_features))
+        self.dtype, self.entries, self.feature_names = np.dtype(dtype), int(entries), feature_names
+        self.sweeps = 0
+        self._load = load
+
+    def chunks(self) -> Iterator[Matrix]:
+        """The chunks one after the other."""
+        self.sweeps += 1
+        for k in range(len(self.stretches)):
+            yield self._read(k)
+
+    def sweep(self, work: Callable[[slice, Matrix], None]) -> None:
+        """Call ``work`` with each chunk and the rows that it holds. Meanwhile a thread reads the next one."""
+        self.sweeps += 1
+        with ThreadPoolExecutor(1, thread_name_prefix="maxmargin-reader") as reader:
+            following = reader.submit(self._read, 0)
+            for k, some in enumerate(self.stretches):
+                chunk = following.result()
+                if k + 1 < len(self.stretches):
+                    following = reader.submit(self._read, k + 1)
+                work(some, chunk)
+
+    @cached_property
+    def column_squares(self) -> Float:
+        """Sum of the squares of every column; not finite where an entry is not."""
+        total = np.zeros(self.shape[1])
+
+        def work(some: slice, chunk: Matrix) -> None:
+            total[:] += Rows(chunk).column_squares(np.ones(some.stop - some.start))
+
+        self.sweep(work)
+        return total
+
+    def __matmul__(self, W: Float) -> Float:
+        out = np.empty((self.shape[0], W.shape[1]))
+
+        def work(some: slice, chunk: Matrix) -> None:
+            out[some] = scores_of(chunk, W.T)
+
+        self.sweep(work)
+        return out
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(
+            "This matrix is read chunk by chunk and does not become an array as a whole; loop over its chunks(), or "
+            "fit a linear estimator of maxmargin to it."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} x {self.shape[1]} matrix of {self.dtype} in {len(self.stretches)} chunks>"
+
+    def _read(self, k: int) -> Matrix:
+        chunk, some = self._load(k), self.stretches[k]
+        announced = (some.stop - some.start, self.shape[1])
+        if chunk.shape != announced:
+            raise ValueError(
+                f"Chunk {k} has {chunk.shape[0]} rows and {chunk.shape[1]} columns, but it had {announced[0]} and "
+                f"{announced[1]} when the data were opened; open them again, and leave the files alone during a fit."
+            )
+        return chunk
+
+
+class Chunks:
+    """The map ``w -> X w`` for a matrix that is read chunk by chunk.
+
+    Each method reads the matrix once at most. Memory: two chunks, and what is returned.
+    """
+
+    products_passes = 1.0
+
+    def __init__(self, X: ChunkedMatrix, workers: Workers | None = None) -> None:
+        self.matrix, self.workers = X, workers or Workers()
+        self.n_samples, self.n_features = X.shape
+        self.entries = X.entries
+        self.parts = even_parts(self.n_samples, self.entries, PART_ENTRIES)
+        self.room = max(1, max(some.stop - some.start for some in X.stretches) // 2)  # they are copied twice
+
+    def take(self, samples: Index) -> Rows:
+        """Some of the rows, copied into memory."""
+        order = np.argsort(samples, kind="stable")
+        ascending, found = samples[order], []
+
+        def work(some: slice, chunk: Matrix) -> None:
+            first, last = np.searchsorted(ascending, [some.start, some.stop])
+            found.append(chunk[ascending[first:last] - some.start])
+
+        self.matrix.sweep(work)
+        X = sp.vstack(found, format="csr") if is_sparse(found[0]) else np.vstack(found)
+        return Rows(X[np.argsort(order)], self.workers)
+
+    def apply(self, w: Float) -> Float:
+        """``X w``."""
+        out = np.zeros(self.n_samples)
+
+        def work(some: slice, rows: Rows) -> None:
+            out[some] = rows.apply(w)
+
+        if w.any():  # the first point of most solvers is zero
+            self._sweep(work)
+        return out
+
+    def adjoint(self, alpha: Float) -> Float:
+        """``X^T alpha``."""
+        total = np.zeros(self.n_features)
+
+        def work(some: slice, rows: Rows) -> None:
+            total[:] += rows.adjoint(alpha[some])
+
+        if alpha.any():
+            self._sweep(work)
+        return total
+
+    def products(self, w: Float, alpha: Float) -> tuple[Float, Float]:
+        """``X w`` and ``X^T alpha``."""
+        out, total = np.empty(self.n_samples), np.zeros(self.n_features)
+
+        def work(some: slice, rows: Rows) -> None:
+            out[some] = rows.apply(w)
+            total[:] += rows.adjoint(alpha[some])
+
+        if not w.any():
+            return np.zeros(self.n_samples), self.adjoint(alpha)
+        self._sweep(work)
+        return out, total
+
+    def squared_lengths(self) -> Float:
+        """Squared norms of the rows."""
+        out = np.empty(self.n_samples)
+
+        def work(some: slice, rows: Rows) -> None:
+            out[some] = rows.squared_lengths()
+
+        self._sweep(work)
+        return out
+
+    def column_squares(self, s: Float) -> Float:
+        """``sum_i s_i x_ij^2`` for every column ``j``."""
+        if s.size and (s == s[0]).all():  # known from the check for values that are not finite
+            return s[0] * self.matrix.column_squares
+        total = np.zeros(self.n_features)
+
+        def work(some: slice, rows: Rows) -> None:
+            total[:] += rows.column_squares(s[some])
+
+        self._sweep(work)
+        return total
+
+    def weighted_gram(self, h: Float) -> Float:
+        """``X^T diag(h) X`` for weights ``h >= 0``."""
+        return self.bordered_gram(h, 0)
+
+    def bordered_gram(self, h: Float, ones: int) -> Float:
+        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
+        return self.adjoint_and_gram(np.zeros(self.n_samples), h, ones)[1]()
+
+    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``bordered_gram(h, ones)`` from the same reading for whoever asks."""
+        total = np.zeros(self.n_features)
+        H = np.zeros((self.n_features + ones, self.n_features + ones))
+
+        def work(some: slice, rows: Rows) -> None:
+            total[:] += rows.adjoint(alpha[some])
+            H[:] += rows.bordered_gram(h[some], ones)
+
+        self._sweep(work)
+        return total, H.copy
+
+    def gram_passes(self, h: Float) -> float:
+        """What a gram costs beside the adjoint that it comes with."""
+        return 0.0
+
+    def apply_each(self, W: Float) -> Float:
+        """``X W^T``."""
+        out = np.zeros((self.n_samples, W.shape[0]))
+
+        def work(some: slice, rows: Rows) -> None:
+            out[some] = rows.apply_each(W)
+
+        if W.any():
+            self._sweep(work)
+        return out
+
+    def adjoint_each(self, A: Float) -> Float:
+        """``A^T X``."""
+        total = np.zeros((A.shape[1], self.n_features))
+
+        def work(some: slice, rows: Rows) -> None:
+            total[:] += rows.adjoint_each(A[some])
+
+        self._sweep(work)
+        return total
+
+    def squares_each(self, H: Float) -> Float:
+        """``H^T X^2``."""
+        total = np.zeros((H.shape[1], self.n_features))
+
+        def work(some: slice, rows: Rows) -> None:
+            total[:] += rows.squares_each(H[some])
+
+        self._sweep(work)
+        return total
+
+    def passes(self, w: Float) -> float:
+        """One product reads the matrix once."""
+        return 1.0
+
+    def _sweep(self, work: Callable[[slice, Rows], None]) -> None:
+        self.matrix.sweep(lambda some, chunk: work(some, Rows(chunk, self.workers)))
+
+
+def rows_of(X: Matrix | ChunkedMatrix, workers: Workers | None = None) -> Features:
+    """The operator of a matrix of samples, wherever it is."""
+    return Chunks(X, workers) if isinstance(X, ChunkedMatrix) else Rows(X, workers)
+
+
+def page_in(view: Array) -> None:
+    """Let the system read the pages of a memory map, by a look at one byte of each: disk and compute overlap."""
+    if isinstance(view, np.memmap) and view.size and view.flags.c_contiguous:
+        view.reshape(-1).view(np.uint8)[::PAGE].max()
