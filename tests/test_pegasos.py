@@ -16,6 +16,7 @@ from maxmargin.operators import KernelGram, Rows
 from maxmargin.operators.rows import SparseVectors
 from maxmargin.penalties import L1, L2
 from maxmargin.sampling import ORDERS, draw_batches
+from maxmargin.solvers import pegasos
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
 
@@ -27,7 +28,7 @@ def drawn(order, rows, weights, k, T, seed):
     """The batches that a fit visits."""
     batches = np.empty((T, k), dtype=np.int64)
     proportional = order == "uniform" and k == 1
-    sums = np.cumsum(weights) if proportional else np.zeros(0)
+    sums = np.cumsum(weights) if proportional and np.ptp(weights) > 0.0 else np.zeros(0)
     draw_batches(ORDERS[order], rows.copy(), sums, rows.size, np.array([seed], dtype=np.uint64), batches)
     return batches
 
@@ -95,6 +96,35 @@ def test_iterates_are_those_of_the_formula(order, k, projection, layout):
         assert norms.max() <= 1.0 / math.sqrt(lam) * (1.0 + 1e-12)
         free = textbook_iterates(X, y, s, 0.3, batches, order == "uniform" and k == 1)
         assert np.linalg.norm(free, axis=1).max() > 1.0 / math.sqrt(lam)  # or nothing was tested
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("average", ["uniform", "suffix", "last"])
+@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
+def test_four_steps_at_a_time_are_the_same_steps(order, average, intercept):
+    """Dense rows take them so, sparse ones in turn."""
+    found = []
+    for layout in ("dense", "csr"):
+        _, _, _, problem = small(s=WEIGHTS, layout=layout, lam=0.3, intercept=intercept)
+        solver = Pegasos(order=order, average=average, seed=3, step0="probe" if intercept == "free" else None)
+        state = solver.start(problem, None)
+        while state.iterations < 1001:
+            solver.advance(problem, state, 1001 - state.iterations)
+        found.append((state, *(state.last() if average == "last" else state.mean())))
+    (dense, w, h), (sparse, expected, h_expected) = found
+    np.testing.assert_allclose(w, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+    assert h == pytest.approx(h_expected, rel=1e-8, abs=1e-9)
+    np.testing.assert_array_equal(dense.iterate.seen, sparse.iterate.seen)
+    np.testing.assert_array_equal(dense.earlier.seen, sparse.earlier.seen)
+    assert dense.counters == pytest.approx(sparse.counters)
+
+
+def test_the_memory_of_large_windows_is_zero():
+    seen = pegasos._unseen(pegasos.LARGE)
+    assert seen.shape == (pegasos.LARGE, 2)
+    assert seen.dtype == np.float32
+    assert not seen.any()
+    seen[-1] = 1.0  # it may be written to
 
 
 @pytest.mark.parametrize("projection", [False, True])

@@ -17,7 +17,7 @@ import referee
 import zoo
 from maxmargin import Problem, SGDClassifier, SGDRegressor, Status, certify, minimize
 from maxmargin.io import load_model, save_model
-from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
+from maxmargin.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.operators import Rows
 from maxmargin.penalties import L1, L2, ElasticNet
 from maxmargin.solvers import SGD, Newton
@@ -99,9 +99,9 @@ def test_the_orders_visit_what_they_should(order, layout):
     w, b = solver.model(problem, state)
     np.testing.assert_allclose(w, path[-1][0], rtol=1e-12)
     assert b == pytest.approx(path[-1][1], rel=1e-12)
-    np.testing.assert_array_equal(state.recent.visits, np.bincount(visits, minlength=y.size))
+    np.testing.assert_array_equal(state.recent.seen[:, 1], np.bincount(visits, minlength=y.size))
     if order != "uniform":
-        np.testing.assert_array_equal(state.recent.visits, s > 0.0)
+        np.testing.assert_array_equal(state.recent.seen[:, 1], s > 0.0)
 
 
 @pytest.mark.parametrize(
@@ -147,16 +147,16 @@ def test_intercepts_are_columns():
     assert minimize(penalised, SGD(), max_iter=3, tol=1e-12).certificate.gap > 0.0
 
 
-def test_the_average_is_that_of_every_fourth_step_since_half_of_the_epochs():
-    X, y, s = small(3, n=8)
+def test_the_average_is_that_of_every_sixteenth_step_since_half_of_the_epochs():
+    X, y, s = small(3, n=32)
     problem = Problem(Rows(X), y, Hinge(), L2(1.0), s)
     solver = SGD(order="cyclic", learning_rate="constant", eta0=0.1)
-    path = walk(X, y, s, hinge_slope, list(range(8)) * 5, lambda t: 0.1, 0.0, 1.0 / 8)
+    path = walk(X, y, s, hinge_slope, list(range(32)) * 5, lambda t: 0.1, 0.0, 1.0 / 32)
     state = solver.start(problem, None)
     while state.iterations < 5:
         state = solver.advance(problem, state, 5 - state.iterations)
     w, b = solver.model(problem, state)
-    taken = [path[t - 1] for t in range(1, 41) if t % 4 == 0 and t > 2 * 8]  # from the end of epoch 2 on
+    taken = [path[t - 1] for t in range(1, 161) if t % 16 == 0 and t > 2 * 32]  # from the end of epoch 2 on
     np.testing.assert_allclose(w, np.mean([p[0] for p in taken], axis=0), rtol=1e-12)
     assert b == pytest.approx(np.mean([p[1] for p in taken]), rel=1e-12)
 
@@ -168,6 +168,46 @@ def test_a_step_that_would_overshoot_is_the_implicit_one():
     w, _ = solver.model(problem, solver.advance(problem, solver.start(problem, None), 1))
     # argmin (x.w - 2)^2 / 2 + |w|^2 / 2 has x.w = 2 * 25 / 26
     np.testing.assert_allclose(w, X[0] * 2.0 / 26.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), HuberHinge(0.5), Logistic(), EpsilonInsensitive()], ids=str)
+@pytest.mark.parametrize("order", ["cyclic", "permutation", "uniform"])
+@pytest.mark.parametrize("intercept", ["free", None])
+def test_four_steps_ahead_are_the_same_steps(loss, order, intercept):
+    """Dense rows are walked four at a time, sparse ones in turn; more samples than a stretch, and a rest."""
+    X, y, s = small(6, n=1203, d=5)
+    solver, found = SGD(order=order, eta0=0.3, seed=2), []
+    for layout in (np.asarray, sp.csr_array):
+        problem = Problem(Rows(layout(X)), y, loss, L2(0.05 * 1203), s, intercept)
+        state = solver.start(problem, None)
+        while state.iterations < 3:
+            solver.advance(problem, state, 3 - state.iterations)
+        found.append(state)
+    dense, sparse = found
+    np.testing.assert_allclose(dense.coefficients(), sparse.coefficients(), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(dense.recent.seen, sparse.recent.seen, rtol=1e-5, atol=1e-6)
+    assert dense.beta == pytest.approx(sparse.beta, rel=1e-9, abs=1e-11)
+    assert dense.recent.seen[:, 1].sum() == 1203
+
+
+def test_a_scale_that_becomes_too_small_is_folded_in_the_middle_of_a_stretch():
+    X, y, s = small(7, n=40)
+    problem = Problem(Rows(X), y, Hinge(), L2(40.0), s)
+    solver = SGD(order="cyclic", learning_rate="constant", eta0=9.0, average=False)  # the scale falls to a tenth
+    w, b = solver.model(problem, solver.advance(problem, solver.start(problem, None), 1))
+    path = walk(X, y, s, hinge_slope, range(40), lambda t: 9.0, 0.0, 1.0)
+    np.testing.assert_allclose(w, path[-1][0], rtol=1e-9)
+    assert b == pytest.approx(path[-1][1], rel=1e-9)
+
+
+def test_a_stream_keeps_no_slopes_and_still_has_a_point():
+    X, y, s = small(8, n=50)
+    problem = Problem(Rows(X), y, Logistic(), L2(1.0), s)
+    solver = SGD()
+    state = solver.learn(problem, solver.start(problem, None))
+    assert state.recent.seen.size == 0
+    point = solver.point(problem, state)
+    assert math.isfinite(problem.certify(point).gap)
 
 
 def test_a_stream_in_pieces_is_the_stream():

@@ -117,8 +117,7 @@ class Problem:
         It is clipped to its box, balanced if the intercept is free, and scaled into the domain of the penalty's
         conjugate if that is bounded; both keep zeros and stay inside the box, which always contains zero.
         """
-        low, high = self.dual_box()
-        alpha = np.clip(alpha, low, high)
+        alpha = _clipped(self.loss, alpha, self.y, self.s)
         if self.intercept == "free":
             alpha = balanced(alpha)
         limit = self.penalty.dual_limit()
@@ -179,16 +178,39 @@ def balanced(alpha: Float) -> Float:
 
     Up to rounding: what this function returns it leaves as it is, so that a solver can hand in a balanced point.
     """
-    positive, negative = alpha > 0.0, alpha < 0.0
-    up, down = alpha[positive].sum(), -alpha[negative].sum()
-    if abs(up - down) <= 1e-14 * np.sqrt(alpha.size) * (up + down):
+    up, down = _sides(alpha)
+    if abs(up - down) <= 1e-14 * math.sqrt(alpha.size) * (up + down):
         return alpha
-    alpha = alpha.copy()
-    if up > down:
-        alpha[positive] *= down / up
-    else:
-        alpha[negative] *= up / down
-    return alpha
+    return _scaled_sides(alpha, down / up, 1.0) if up > down else _scaled_sides(alpha, 1.0, up / down)
+
+
+@compiled
+def _sides(alpha: Float) -> tuple[float, float]:
+    """Sums of the positive and of the negative entries, both without their sign."""
+    up, down = 0.0, 0.0
+    for i in range(alpha.shape[0]):
+        up += alpha[i] if alpha[i] > 0.0 else 0.0
+        down -= alpha[i] if alpha[i] < 0.0 else 0.0
+    return up, down
+
+
+@compiled
+def _scaled_sides(alpha: Float, positive: float, negative: float) -> Float:
+    out = np.empty(alpha.shape[0])
+    for i in range(alpha.shape[0]):
+        out[i] = alpha[i] * (positive if alpha[i] > 0.0 else negative)
+    return out
+
+
+@compiled
+def _clipped(loss: Any, alpha: Float, y: Float, s: Float) -> Float:
+    """Dual variables in their box: several times faster than `Problem.dual_box` and ``clip``."""
+    out = np.zeros(y.shape[0])
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            low, high = loss.dual_range(y[i])
+            out[i] = min(max(alpha[i], s[i] * low), s[i] * high)
+    return out
 
 
 @compiled

@@ -56,7 +56,9 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -
 
 
 def _refuse_huge_values(estimator: Any, X: Any) -> None:
-    largest = float(_largest(X)) if X.shape[0] and X.shape[1] else 0.0
+    if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
+        return
+    largest = float(_largest(X))
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
@@ -180,7 +182,7 @@ def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array,
 def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
     """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
     weights = check_sample_weight(estimator, X, sample_weight)
-    present = np.unique(codes[weights > 0.0])
+    present = np.flatnonzero(np.bincount(codes, weights > 0.0, names.size))
     if present.size < names.size:
         missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
         raise ValueError(
@@ -212,6 +214,8 @@ def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float)
     values = class_weight.values() if isinstance(class_weight, dict) else ()
     if not all(isinstance(value, Real) for value in values):
         raise ValueError(f"class_weight must map each class to a positive number; got {class_weight!r}.")
+    if class_weight is None:
+        return np.ones(names.size)
     per_class = compute_class_weight(class_weight, classes=names, y=names[codes], sample_weight=weights)
     return np.asarray(per_class, dtype=np.float64)
 

@@ -288,6 +288,34 @@ def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> 
 
 
 @compiled
+def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[float, ...]:
+    """Inner products of four rows of ``X`` with ``w`` and then with each other: none of the sums waits for another."""
+    xi, xj, xk, xm = X[i], X[j], X[k], X[m]
+    iw, jw, kw, mw, ij, ik, im, jk, jm, km = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for e in range(w.shape[0]):
+        v, a, b, c, d = w[e], np.float64(xi[e]), np.float64(xj[e]), np.float64(xk[e]), np.float64(xm[e])
+        iw += a * v
+        jw += b * v
+        kw += c * v
+        mw += d * v
+        ij += a * b
+        ik += a * c
+        im += a * d
+        jk += b * c
+        jm += b * d
+        km += c * d
+    return iw, jw, kw, mw, ij, ik, im, jk, jm, km
+
+
+@compiled
+def add_four(X: Array, i: int, j: int, k: int, m: int, si: float, sj: float, sk: float, sm: float, w: Float) -> None:
+    """Add multiples of four rows of ``X``. Sets: ``w``."""
+    xi, xj, xk, xm = X[i], X[j], X[k], X[m]
+    for e in range(w.shape[0]):
+        w[e] += (si * xi[e] + sj * xj[e]) + (sk * xk[e] + sm * xm[e])
+
+
+@compiled
 def add_outer_products(vectors: SparseVectors, some: Index, h: Float, H: Float) -> None:
     """Lower triangle of ``H += sum_i h_i (vector i) (vector i)^T`` for some sparse vectors."""
     data, indices, indptr = vectors.data, vectors.indices, vectors.indptr

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from mmap import mmap
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.operators import Gram, Rows
 from maxmargin.operators.row_cache import BATCH, RowCache
+from maxmargin.operators.rows import DenseVectors, add_four, four_products
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
@@ -26,9 +28,10 @@ MAX_TRIALS = 40  # doublings or halvings of the first step
 SMALLEST_SCALE = 1e-100  # of `a`; below it all coefficients are multiplied
 LARGEST_SHARE = 1e3  # of `c q` against the sum of the iterates: more would cancel against `total`
 ALL_PRESENT = np.zeros(0, dtype=np.int64)  # slots, where no vector is ever missing
+LARGE = 100_000  # samples from which on the memory of a window is asked of the system
 FETCHED = 64  # kernel rows at a time
-A, C, H, SQ, COUNT, ADDED, FOLDS = range(7)  # places of the scalars of an `_Iterate`
-Q, TOTAL, GAIN, VISITS = range(4)  # columns of its samples: side by side, since memory is what a random visit waits for
+A, C, H, H_TOTAL, SQ, COUNT, ADDED, FOLDS = range(8)  # places of the scalars of an `_Iterate`
+GAIN, VISITS = range(2)  # columns of what a window has seen: side by side, since a random visit waits for memory
 Y, FACTOR = range(2)  # columns of what is known of the samples
 
 
@@ -59,7 +62,8 @@ class Pegasos:
     for smooth losses, they are taken instead.
 
     Cost: one iteration is one step, ``O(non-zeros of the batch)`` because ``w`` is kept as a number times a vector, and
-    the average as a sum over ``q``; memory ``O(n + d)``. The error falls like ``1 / (lam t)``: see `maxmargin.bounds`.
+    their sum as another vector plus a number times it; memory ``O(n + d)``. The error falls like ``1 / (lam t)``: see
+    `maxmargin.bounds`.
 
     Reference: Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
     Mathematical Programming 2011, figures 1 and 2; Bottou, "Stochastic gradient descent tricks", 2012, for the probed
@@ -108,27 +112,27 @@ class Pegasos:
         state = PegasosState(
             task=_Task(
                 loss=problem.loss,
-                known=np.column_stack([problem.y, np.ones(n) if proportional else rows.size * problem.s / weight]),
+                known=_side_by_side(problem.y, 1.0 if proportional else rows.size * problem.s / weight),
                 squares=squares + kappa**2,
                 lam=problem.lam / weight,
                 t0=0.0,
                 kappa=kappa,
-                centre=problem.best_intercept(np.zeros(n)) if problem.intercept == "free" else 0.0,
+                centre=_first_intercept(problem, rows) if problem.intercept == "free" else 0.0,
                 radius=math.sqrt(problem.losses(np.zeros(n)) / problem.lam) if self.projection else math.inf,
             ),
-            iterate=_Iterate(np.zeros((n, 4)), np.zeros(width), np.zeros(7)),
+            iterate=_Iterate.at_zero(n, width, expanded=problem.kernelised),
             rows=rows,
-            sums=np.cumsum(problem.s[rows]) if proportional else np.zeros(0),
+            sums=_cumulative(problem.s[rows]) if proportional else np.zeros(0),
             k=k,
             position=rows.size,
             random=np.array([self.seed], dtype=np.uint64),
-            earlier=_Window(np.zeros(n), 0.0, np.zeros(n), np.zeros(n)),
+            earlier=_Window(np.zeros(width), 0.0, 0.0, _unseen(n)),
+            alpha=np.zeros(n),
         )
-        state.iterate.scalars[A] = 1.0
         if rows.size == 0:
             return state
         if warm is not None and warm.alpha is not None:
-            self._begin_at(problem, state, problem.feasible(warm.alpha) / problem.lam, warm.b)
+            self._begin_at(problem, state, problem.feasible(warm.alpha), warm.b)
         if self.step0 == "probe":
             state.task = state.task._replace(t0=self._probe(problem, state))
         return state
@@ -154,11 +158,10 @@ class Pegasos:
 
     def point(self, problem: Problem, state: PegasosState) -> Point:
         """The average of the iterates or the last, and the better of two dual points."""
-        q = state.mean() if self.average != "last" and state.iterations else state.last()
-        w, kappa = problem.operator.adjoint(q), state.task.kappa
-        z = problem.operator.apply(w)
-        b = problem.best_intercept(z) if problem.intercept == "free" else kappa**2 * float(q.sum())
-        carried = problem.s * state.mean_gains() if state.iterations else problem.lam * q
+        w, h = state.mean() if self.average != "last" and state.iterations else state.last()
+        kappa, z = state.task.kappa, problem.operator.apply(w)
+        b = problem.best_intercept(z) if problem.intercept == "free" else kappa * h
+        carried = problem.s * state.mean_gains() if state.iterations else state.alpha
 
         def dual_value(alpha: Float) -> float:
             v = problem.operator.adjoint(alpha)
@@ -177,12 +180,13 @@ class Pegasos:
             return "the projection needs a penalised intercept or none: the ball does not bound a free one"
         return None
 
-    def _begin_at(self, problem: Problem, state: PegasosState, q: Float, b: float) -> None:
-        """Sets: ``iterate`` and, for a free intercept, the ``centre``."""
-        state.iterate.samples[:, Q] = q
-        operator, scalars = problem.operator, state.iterate.scalars
+    def _begin_at(self, problem: Problem, state: PegasosState, alpha: Float, b: float) -> None:
+        """Sets: ``alpha, iterate`` and, for a free intercept, the ``centre``."""
+        state.alpha[:] = alpha
+        q, operator, scalars = alpha / problem.lam, problem.operator, state.iterate.scalars
         z = operator.apply(operator.adjoint(q))
         state.iterate.v[:] = z if problem.kernelised else operator.adjoint(q)
+        state.iterate.q[:] = q if problem.kernelised else ()
         if problem.intercept == "free":
             state.task = state.task._replace(centre=b)
         else:
@@ -202,7 +206,10 @@ class Pegasos:
     def _run(self, problem: Problem, state: PegasosState, batches: Index) -> None:
         """Sets: ``iterate, passes``."""
         vectors = problem.operator.vectors  # type: ignore[attr-defined]
-        _steps(vectors, ALL_PRESENT, state.task, state.iterate, batches, 0, state.iterations, self._averaging)
+        if isinstance(vectors, DenseVectors) and state.k == 1 and not self.projection:
+            _steps_by_four(vectors, state.task, state.iterate, batches, state.iterations, self._averaging)
+        else:
+            _steps(vectors, ALL_PRESENT, state.task, state.iterate, batches, 0, state.iterations, self._averaging)
         state.passes += batches.size / state.rows.size
 
     @property
@@ -217,8 +224,9 @@ class Pegasos:
 
     def _probe_batches(self, problem: Problem, state: PegasosState, count: int) -> Index:
         """Batches of some samples, chosen at random even if the order is not: they may be sorted by their labels."""
-        some = np.random.default_rng(self.seed).permutation(state.rows)[: max(count, state.k)]
-        sums = np.cumsum(problem.s[some]) if state.sums.size else state.sums
+        size = min(max(count, state.k), state.rows.size)
+        some = np.random.default_rng(self.seed).choice(state.rows, size, replace=False)
+        sums = _cumulative(problem.s[some]) if state.sums.size else state.sums
         batches = np.empty((max(PROBED // state.k, 8), state.k), dtype=np.int64)
         draw_batches(ORDERS[self.order], some, sums, some.size, state.random.copy(), batches)
         return batches
@@ -300,7 +308,8 @@ class KernelPegasos(Pegasos):
         K = np.empty((some.size, some.size))
         gram.write_rows(some, gram.columns(some, np.float64), 1.0, 0.0, K, np.arange(some.size))
         task = state.task._replace(known=state.task.known[some], squares=state.task.squares[some])
-        part = _Iterate(state.iterate.samples[some], state.iterate.v[some], state.iterate.scalars)
+        q, v, total, seen, scalars = state.iterate
+        part = _Iterate(q[some], v[some], total[some], seen[some], scalars)
         batches = local.reshape(batches.shape).astype(np.int64)
         return _best_offset(GramVectors(K, np.arange(some.size)), task, part, batches)
 
@@ -317,6 +326,7 @@ class PegasosState:
     position: int
     random: Array
     earlier: _Window  # what was gathered before the present window
+    alpha: Float  # dual variables at the start
     window_end: int = 1  # a power of two
     iterations: int = 0
     passes: float = 0.0
@@ -330,7 +340,7 @@ class PegasosState:
     @property
     def certificate_passes(self) -> float:
         """Products with the matrix for the point, its two dual values and its certificate."""
-        return 6.0 if self.cache is None else 5.0 * self.cache.gram.passes(self.iterate.samples[:, Q])
+        return 6.0 if self.cache is None else 5.0 * self.cache.gram.passes(self.iterate.q)
 
     @property
     def exhausted(self) -> bool:
@@ -342,34 +352,39 @@ class PegasosState:
         """Passes over the data; how often all coefficients had to be multiplied."""
         return {"passes": self.passes, "rescalings": float(self.iterate.scalars[FOLDS])}
 
-    def last(self) -> Float:
-        """Coefficients of the last iterate over the samples."""
-        return self.iterate.scalars[A] * self.iterate.samples[:, Q]
+    def last(self) -> tuple[Float, float]:
+        """The last iterate, and its entry in the column of the intercept."""
+        iterate = self.iterate
+        return iterate.scalars[A] * iterate.coefficients, float(iterate.scalars[A] * iterate.scalars[H])
 
-    def mean(self) -> Float:
-        """Coefficients of the average of the iterates over the samples."""
-        return (self.earlier.total + self._sum()) / (self.earlier.steps + self.iterate.scalars[COUNT])
+    def mean(self) -> tuple[Float, float]:
+        """The average of the iterates, likewise."""
+        total, h_total = self._sum()
+        steps = self.earlier.steps + self.iterate.scalars[COUNT]
+        return (self.earlier.total + total) / steps, float(self.earlier.h_total + h_total) / steps
 
     def mean_gains(self) -> Float:
         """Mean of ``-slope`` over the visits of each sample; zero for those that were not visited."""
-        visits = self.earlier.visits + self.iterate.samples[:, VISITS]
-        return (self.earlier.gains + self.iterate.samples[:, GAIN]) / np.maximum(visits, 1.0)
+        return _means(self.iterate.seen, self.earlier.seen)
 
     def end_window(self, keep_sum: bool) -> None:
         """Begin a new window, twice as long. Sets: ``earlier, window_end``, and what the iterate gathers."""
-        samples, scalars = self.iterate.samples, self.iterate.scalars
-        total, steps = self._sum(), float(scalars[COUNT])
+        scalars = self.iterate.scalars
+        (total, h_total), steps = self._sum(), float(scalars[COUNT])
         if keep_sum:
-            total, steps = total + self.earlier.total, steps + self.earlier.steps
-        self.earlier = _Window(total, steps, samples[:, GAIN].copy(), samples[:, VISITS].copy())
-        samples[:, TOTAL:] = 0.0
-        scalars[C] = scalars[COUNT] = 0.0
+            total, h_total = total + self.earlier.total, h_total + self.earlier.h_total
+            steps += self.earlier.steps
+        self.earlier = _Window(total, h_total, steps, self.iterate.seen)
+        self.iterate.total[:] = 0.0
+        # New memory, not zeros over the old: the many short windows of the beginning touch little of it.
+        self.iterate = self.iterate._replace(seen=_unseen(self.alpha.size))
+        scalars[C] = scalars[COUNT] = scalars[H_TOTAL] = 0.0
         self.window_end *= 2
 
-    def _sum(self) -> Float:
+    def _sum(self) -> tuple[Float, float]:
         """Of the iterates of the present window."""
-        samples = self.iterate.samples
-        return samples[:, TOTAL] + self.iterate.scalars[C] * samples[:, Q]
+        iterate, c = self.iterate, self.iterate.scalars[C]
+        return iterate.total + c * iterate.coefficients, float(iterate.scalars[H_TOTAL] + c * iterate.scalars[H])
 
     def move_centre(self) -> None:
         """Let the intercept be penalised around its present value. Sets: ``task.centre``."""
@@ -379,12 +394,12 @@ class PegasosState:
 
 
 class _Window(NamedTuple):
-    """Sum and number of its iterates (of all before it, for the uniform average), sums of ``-slope``, visits."""
+    """Sum and number of its iterates (of all before it, for the uniform average), and what it saw of the samples."""
 
     total: Float
+    h_total: float
     steps: float
-    gains: Float
-    visits: Float
+    seen: Array
 
 
 class _Task(NamedTuple):
@@ -401,18 +416,53 @@ class _Task(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-    """``w = a sum_i q_i x_i``, where ``a`` is a number.
+    """``w = a v`` for rows. For kernels, ``w = a q`` is an expansion over the samples with the scores ``a v``.
 
-    ``v`` is ``sum_i q_i x_i`` for rows and ``K q`` for a kernel, and ``h`` is the same in the column of the intercept.
-    ``samples`` has columns ``q``, ``total``, gains and visits: the iterates of the present window add up to
-    coefficients ``c q + total``, and the gain of a sample is the sum of ``-slope`` over its visits. The scalars are
-    ``a``, ``c``, ``h``, ``|w|^2`` where it is needed, and the numbers of iterates in the sum, of vectors added and of
-    rescalings.
+    The sum of the iterates is ``total + c v``, or ``total + c q``. With an intercept, ``a h`` is the coefficient of its
+    column and ``h_total + c h`` the sum.
     """
 
-    samples: Float
+    q: Float  # empty for rows
     v: Float
+    total: Float
+    seen: Array  # sum of -slope and number of visits of each sample, in float32: a pass is bound by memory
     scalars: Float
+
+    @classmethod
+    def at_zero(cls, n: int, width: int, expanded: bool) -> _Iterate:
+        """The iterate of which everything is zero, and ``a`` is one."""
+        scalars = np.zeros(8)
+        scalars[A] = 1.0
+        return cls(np.zeros(n if expanded else 0), np.zeros(width), np.zeros(width), _unseen(n), scalars)
+
+    @property
+    def coefficients(self) -> Float:
+        """What ``a`` and ``c`` multiply."""
+        return self.q if self.q.size else self.v
+
+
+def _first_intercept(problem: Problem, rows: Index) -> float:
+    """The best free intercept where all other scores are zero, for some of the samples if there are many."""
+    some = rows[:: max(1, rows.size // PROBED)]
+    return replace(problem, y=problem.y[some], s=problem.s[some]).best_intercept(np.zeros(some.size))
+
+
+def _side_by_side(y: Float, factors: Float | float) -> Float:
+    known = np.empty((y.size, 2))
+    known[:, Y], known[:, FACTOR] = y, factors
+    return known
+
+
+def _cumulative(weights: Float) -> Float:
+    """Cumulative weights; none if they are equal, since drawing by them would only take longer."""
+    return np.cumsum(weights) if (weights != weights[:1]).any() else np.zeros(0)
+
+
+def _unseen(n: int) -> Array:
+    """What a window has seen before it begins: pages that cost nothing until a sample of theirs is visited."""
+    if n < LARGE:
+        return np.zeros((n, 2), dtype=np.float32)
+    return np.frombuffer(mmap(-1, 8 * n), dtype=np.float32).reshape(n, 2)  # `np.zeros` may take, and wipe, old memory
 
 
 @compiled_methods
@@ -441,7 +491,7 @@ def _steps(
 
     Returns the batch and the sample that waits for a slot, or the number of batches and -1. Sets: ``iterate``.
     """
-    samples, v, scalars = iterate
+    q, v, total, seen, scalars = iterate
     known, kappa, measured = task.known, task.kappa, task.radius < np.inf
     a, c, h, sq, count = scalars[A], scalars[C], scalars[H], scalars[SQ], scalars[COUNT]
     k = batches.shape[1]
@@ -464,24 +514,30 @@ def _steps(
         a *= shrink
         sq *= shrink * shrink
         if a < SMALLEST_SCALE or c > LARGEST_SHARE * a * (count + 1.0):
-            _fold(samples, v, a, c)
+            _fold(q, v, total, a, c)
+            scalars[H_TOTAL] += c * h
             h *= a
             a, c = 1.0, 0.0
             scalars[FOLDS] += 1.0
         for j in range(k):
             i = batches[done - 1, j]
-            samples[i, VISITS] += 1.0
+            seen[i, VISITS] += 1.0
             if g[j] == 0.0:
                 continue
-            samples[i, GAIN] += g[j]
+            seen[i, GAIN] += g[j]
             move = eta * known[i, FACTOR] * g[j] / k
             if measured:
                 sq += move * (2.0 * a * (vectors.dot(i, v) + kappa * h) + move * task.squares[i])
             step = move / a
             vectors.add(i, step, v)
-            samples[i, Q] += step
-            samples[i, TOTAL] -= c * step  # the sum of the iterates so far does not change
+            # The sum of the iterates so far does not change.
+            if q.shape[0] > 0:
+                q[i] += step
+                total[i] -= c * step
+            else:
+                vectors.add(i, -c * step, total)
             h += step * kappa
+            scalars[H_TOTAL] -= c * step * kappa
             scalars[ADDED] += 1.0
         if measured and sq > task.radius * task.radius:
             a *= task.radius / math.sqrt(sq)
@@ -491,22 +547,100 @@ def _steps(
 
 
 @compiled
-def _fold(samples: Float, v: Float, a: float, c: float) -> None:
-    """Multiply all coefficients by ``a`` and add their share to the sum of the iterates. Sets: ``samples, v``."""
-    for i in range(samples.shape[0]):
-        samples[i, TOTAL] += c * samples[i, Q]
-        samples[i, Q] *= a
+def _steps_by_four(vectors: DenseVectors, task: Any, iterate: Any, batches: Index, t: int, averaging: float) -> None:
+    """What `_steps` does with single samples and without projection, as long as nothing has to be folded.
+
+    A step has to wait for the one before. But four of them need only the products of their rows with the present ``v``
+    and with each other, which wait for nothing: how the first steps change the scores of the next follows by a
+    multiplication. Sets: ``iterate``.
+    """
+    X, known, v, total, seen, scalars = vectors.X, task.known, iterate.v, iterate.total, iterate.seen, iterate.scalars
+    loss, kappa, centre = task.loss, task.kappa, task.centre
+    column, lam = kappa * kappa, task.lam
+    done, steps = 0, batches.shape[0]
+    while done < steps:
+        a0, c0, h, h_total, count = scalars[A], scalars[C], scalars[H], scalars[H_TOTAL], scalars[COUNT]
+        added = 0
+        while done + 4 <= steps:
+            time = task.t0 + t + done
+            r1, r2, r3, r4 = 1.0 / (time + 1.0), 1.0 / (time + 2.0), 1.0 / (time + 3.0), 1.0 / (time + 4.0)
+            a1 = a0 * (1.0 - r1)
+            a2 = a1 * (1.0 - r2)
+            a3 = a2 * (1.0 - r3)
+            a4 = a3 * (1.0 - r4)
+            c1 = c0 + averaging * a0
+            c2 = c1 + averaging * a1
+            c3 = c2 + averaging * a2
+            c4 = c3 + averaging * a3
+            if a4 < SMALLEST_SCALE or c4 > LARGEST_SHARE * a4 * (count + 1.0):
+                break
+            i1, i2, i3, i4 = batches[done, 0], batches[done + 1, 0], batches[done + 2, 0], batches[done + 3, 0]
+            z1, z2, z3, z4, x12, x13, x14, x23, x24, x34 = four_products(X, i1, i2, i3, i4, v)
+            u1, u2 = r1 * known[i1, FACTOR] / (lam * a1), r2 * known[i2, FACTOR] / (lam * a2)
+            u3, u4 = r3 * known[i3, FACTOR] / (lam * a3), r4 * known[i4, FACTOR] / (lam * a4)
+            base = kappa * h
+            g1 = -loss.slope(a0 * (z1 + base) + centre, known[i1, Y])
+            z2, z3, z4 = a1 * (z2 + base) + centre, a2 * (z3 + base) + centre, a3 * (z4 + base) + centre
+            g2 = -loss.slope(z2 + g1 * (a1 * u1 * (x12 + column)), known[i2, Y])
+            z3 += g1 * (a2 * u1 * (x13 + column))
+            g3 = -loss.slope(z3 + g2 * (a2 * u2 * (x23 + column)), known[i3, Y])
+            z4 += g1 * (a3 * u1 * (x14 + column)) + g2 * (a3 * u2 * (x24 + column))
+            g4 = -loss.slope(z4 + g3 * (a3 * u3 * (x34 + column)), known[i4, Y])
+            s1, s2, s3, s4 = u1 * g1, u2 * g2, u3 * g3, u4 * g4
+            add_four(X, i1, i2, i3, i4, s1, s2, s3, s4, v)
+            if averaging > 0.0:  # the sum of the iterates so far does not change
+                add_four(X, i1, i2, i3, i4, -c1 * s1, -c2 * s2, -c3 * s3, -c4 * s4, total)
+            h += kappa * ((s1 + s2) + (s3 + s4))
+            h_total -= kappa * ((c1 * s1 + c2 * s2) + (c3 * s3 + c4 * s4))
+            seen[i1, GAIN] += g1
+            seen[i1, VISITS] += 1.0
+            seen[i2, GAIN] += g2
+            seen[i2, VISITS] += 1.0
+            seen[i3, GAIN] += g3
+            seen[i3, VISITS] += 1.0
+            seen[i4, GAIN] += g4
+            seen[i4, VISITS] += 1.0
+            added += int(g1 != 0.0) + int(g2 != 0.0) + int(g3 != 0.0) + int(g4 != 0.0)
+            a0, c0 = a4, c4
+            count += 4.0 * averaging
+            done += 4
+        scalars[A], scalars[C], scalars[H], scalars[H_TOTAL], scalars[COUNT] = a0, c0, h, h_total, count
+        scalars[ADDED] += added
+        if done < steps:
+            _steps(vectors, ALL_PRESENT, task, iterate, batches[: done + 1], done, t, averaging)
+            done += 1
+
+
+@compiled
+def _fold(q: Float, v: Float, total: Float, a: float, c: float) -> None:
+    """Multiply all coefficients by ``a`` and add their share to the sum of the iterates. Sets: ``q, v, total``."""
+    coefficients = q if q.shape[0] > 0 else v
+    for j in range(total.shape[0]):
+        total[j] += c * coefficients[j]
+    for j in range(q.shape[0]):
+        q[j] *= a
     for j in range(v.shape[0]):
         v[j] *= a
+
+
+@compiled
+def _means(recent: Array, earlier: Array) -> Float:
+    """Mean of ``-slope`` over the visits of each sample in two windows."""
+    out = np.zeros(recent.shape[0])
+    for i in range(out.shape[0]):
+        visits = recent[i, VISITS] + earlier[i, VISITS]
+        if visits > 0.0:
+            out[i] = (np.float64(recent[i, GAIN]) + earlier[i, GAIN]) / visits
+    return out
 
 
 def _best_offset(vectors: Any, task: Any, iterate: Any, batches: Index) -> float:
     """``t_0 = 1 / (lam eta_0)`` for the ``eta_0`` with which steps on the batches end at the lowest value."""
     task = task._replace(radius=1e150)  # so large that nothing is projected; but the norm is measured
-    unused = np.zeros_like(iterate.samples)  # only written to: the next trial may find it as it is
+    unused = [np.zeros_like(array) for array in (iterate.q, iterate.total, iterate.seen)]  # only written to
 
     def value(eta: float) -> float:
-        trial = _Iterate(unused, iterate.v.copy(), iterate.scalars.copy())
+        trial = _Iterate(unused[0], iterate.v.copy(), unused[1], unused[2], iterate.scalars.copy())
         tried = task._replace(t0=1.0 / (task.lam * eta))
         _steps(vectors, ALL_PRESENT, tried, trial, batches, 0, 0, 0.0)
         return float(_value(vectors, tried, trial, batches))

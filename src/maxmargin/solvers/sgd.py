@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, compiled_methods
 from maxmargin.operators import Rows
+from maxmargin.operators.rows import DenseVectors, add_four, four_products
 from maxmargin.penalties import L1, L2, ElasticNet
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.sampling import below, shuffle
-from maxmargin.solution import Certificate, Point
+from maxmargin.solution import Point
 
 ROUND_WORK = 2_000_000  # multiplications per round: a few milliseconds
 CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
 ORDERS = {"cyclic": CYCLIC, "permutation": PERMUTATION, "uniform": UNIFORM}
 LEARNING_RATES = ("optimal", "invscaling", "constant", "adaptive")
 PROBE_SAMPLES, PROBE_PASSES, PROBE_FACTOR, PROBE_TRIALS = 1000, 2, 4.0, 40
-SNAPSHOT_WORK = 4  # steps that do as much work as one snapshot of the coefficients, between two of them
+SNAPSHOT_WORK = 16  # steps that do as much work as one snapshot of the coefficients, between two of them
 ADAPTIVE_FACTOR = 5.0
 SMALLEST_SCALE = 1e-9
+STRETCH = 512  # steps that are prepared at a time: what is known of them stays in the nearest caches
+NEVER = 2**62
+GAIN, VISITS = 0, 1  # columns of what a window has seen of the samples
 LARGEST = 1e100
 GOLDEN_STEPS, BRACKET_STEPS, FALSI_STEPS = 5, 20, 8
 LOOK_PASSES, LOOK_SHARE = 10.0, 0.2  # of a look at the point, over the data; of the work that looks may be
@@ -51,7 +54,8 @@ class SGD:
     half to three quarters of the path (``average=None``: unless there is an L1 part, whose zeros it would blur), its
     dual variables lie between the slopes at it, their averages along the path, and zero, where the dual is largest.
 
-    Cost: one iteration is one epoch; it reads the rows once and takes ``O(nonzeros)``; memory ``O(n + d)``.
+    Cost: one iteration is one epoch; it reads the rows once and takes ``O(nonzeros)``; memory ``O(n + d)``. On dense
+    rows, with bounded slopes and no L1 part, four steps are made at a time: the same steps, in half the time.
 
     Reference: Bottou, "Stochastic gradient descent tricks", 2012, sections 4 and 5; Tsuruoka, Tsujii, Ananiadou,
     "Stochastic gradient descent training for L1-regularized log-linear models with cumulative penalty", ACL 2009;
@@ -92,7 +96,6 @@ class SGD:
             theta=np.zeros(rows.n_features),
             beta=0.0,
             order=np.flatnonzero(problem.s > 0.0),
-            squares=rows.squared_lengths(),
             random=np.array([self.seed], dtype=np.uint64),
             recent=Window.empty(rows.n_features, rows.n_samples),
             earlier=Window.empty(rows.n_features, rows.n_samples),
@@ -113,14 +116,13 @@ class SGD:
 
         def renewed(window: Window) -> Window:
             total = window.total.copy()
-            return replace(window, total=total, slopes=np.zeros(n), visits=np.zeros(n, dtype=np.int64))
+            return replace(window, total=total, seen=np.zeros((n, 2), dtype=np.float32))
 
         return replace(
             state,
             theta=state.theta.copy(),  # the earlier state stays as it is, if something fails
             random=state.random.copy(),
             order=np.flatnonzero(problem.s > 0.0),
-            squares=rows.squared_lengths(),
             recent=renewed(state.recent),
             earlier=renewed(state.earlier),
             found=None,
@@ -141,7 +143,8 @@ class SGD:
         return state
 
     def learn(self, problem: Problem, state: SGDState) -> SGDState:
-        """One pass over the samples of a stream, without a look at where it led."""
+        """One pass over the samples of a stream, without a look at where it led: of their slopes, no sums are kept."""
+        state.recent.seen = state.earlier.seen = np.zeros((0, 2), dtype=np.float32)
         self._move(problem, state, 1)
         return state
 
@@ -155,8 +158,7 @@ class SGD:
         state.passes += epochs
         if not state.is_tame():  # steps far too large: back, with smaller ones
             state.theta, state.scale, state.level, state.beta = before.theta, before.scale, before.level, before.beta
-            state.recent = Window.empty(state.theta.size, problem.s.size)
-            state.earlier = Window.empty(state.theta.size, problem.s.size)
+            state.recent, state.earlier = (Window.empty(*state.recent.sizes) for _ in range(2))
             state.eta0 = state.first_eta0 = min(0.1 * state.eta0, self._probed_step(problem, state))
         elif self.learning_rate == "adaptive":
             self._adapt(problem, state)
@@ -181,17 +183,14 @@ class SGD:
         if problem.intercept == "free":
             b = _balancing_intercept(problem, z, b)
         slopes = problem.slopes(z + b)
-        visits = state.recent.visits + state.earlier.visits
-        seen = visits > 0
-        average = slopes.copy()
-        average[seen] = (state.recent.slopes + state.earlier.slopes)[seen] / visits[seen]
-        alpha = _best_between(problem, problem.feasible(slopes), problem.feasible(average))
-        point = Point(w, b, alpha)
-        found = Found(point, problem.certify(point))
-        if found.values.dual < 0.5 * found.values.primal:  # far away: a part of it may be better
-            point = Point(w, b, _best_between(problem, np.zeros_like(alpha), alpha))
-            found = Found(point, problem.certify(point))
-        return found
+        best = _candidate(problem, slopes)
+        if state.iterations > 0:
+            average = _mean_slopes(problem.s, state.recent.seen, state.earlier.seen, slopes)
+            best = _best_between(problem, best, _candidate(problem, average))
+        primal = problem.losses(z + b) + _penalty(problem, w, b)
+        if best.value < 0.5 * primal:  # far away: a part of it may be better
+            best = _best_between(problem, _candidate(problem, np.zeros_like(slopes)), best)
+        return Found(Point(w, b, best.alpha), primal, best.value)
 
     def _recipe(self, problem: Problem, state: SGDState) -> Recipe:
         """What the steps of a round have in common."""
@@ -216,16 +215,18 @@ class SGD:
             l1_b=l1 / m if problem.intercept == "penalised" else 0.0,
             l2_b=l2 / m if problem.intercept == "penalised" else 0.0,
             draw=ORDERS[self.order],
-            snapshot=math.ceil(SNAPSHOT_WORK * rows.n_features * rows.n_samples / entries) if averaged else 0,
+            snapshot=math.ceil(SNAPSHOT_WORK * rows.n_features * rows.n_samples / entries) if averaged else NEVER,
         )
 
     def _run(self, problem: Problem, state: SGDState, recipe: Recipe, epochs: int) -> None:
         """Sets: everything in the state that moves."""
         rows: Rows = problem.operator  # type: ignore[assignment]
         window = state.recent
+        simple = recipe.l1 == 0.0 and problem.intercept != "penalised" and not _is_unbounded(problem.loss)
+        walker = (FourAhead if simple and isinstance(rows.vectors, DenseVectors) else InTurn)(rows.vectors)
         state.t, state.scale, state.level, state.beta, beta_total, count = _epochs(
-            rows.vectors, problem.loss, problem.y, problem.s, state.squares, recipe, state.order, state.random, epochs,
-            state.t, state.theta, state.scale, state.level, state.beta, window.total, window.slopes, window.visits,
+            walker, problem.loss, problem.y, problem.s, recipe, state.order, state.random, epochs, state.t,
+            state.theta, state.scale, state.level, state.beta, window.total, window.seen, Stretch.empty(),
         )  # fmt: skip
         window.beta_total += beta_total
         window.count += count
@@ -237,7 +238,8 @@ class SGD:
         """
         order = state.order[:: max(1, state.order.size // PROBE_SAMPLES)][:PROBE_SAMPLES]
         height = _intercept_height(problem)
-        size = float((problem.s[order] * (state.squares[order] + height**2)).mean()) if order.size else 0.0
+        squares = problem.operator.take(order).squared_lengths()  # type: ignore[attr-defined]
+        size = float((problem.s[order] * (squares + height**2)).mean()) if order.size else 0.0
         epochs = math.ceil(PROBE_SAMPLES * PROBE_PASSES / max(1, order.size))
 
         def value(eta: float) -> float:
@@ -247,7 +249,7 @@ class SGD:
                 earlier=Window.empty(state.theta.size, problem.s.size),
             )  # fmt: skip
             recipe = self._recipe(problem, replace(trial, order=state.order))._replace(draw=PERMUTATION)
-            self._run(problem, trial, recipe._replace(snapshot=0), epochs)
+            self._run(problem, trial, recipe._replace(snapshot=NEVER), epochs)
             self._run(problem, trial, recipe, epochs)
             return _value(problem, order, *self.model(problem, trial)) if trial.is_tame() else math.inf
 
@@ -279,7 +281,16 @@ class Found(NamedTuple):
     """A point of the path and its values."""
 
     point: Point
-    values: Certificate
+    primal: float
+    dual: float
+
+
+class Candidate(NamedTuple):
+    """A dual feasible point, its product ``X^T alpha`` (with the column of a penalised intercept), and its value."""
+
+    alpha: Float
+    product: Float
+    value: float
 
 
 class Recipe(NamedTuple):
@@ -294,23 +305,27 @@ class Recipe(NamedTuple):
     l1_b: float
     l2_b: float
     draw: int
-    snapshot: int  # steps between two additions to the average; 0 for none
+    snapshot: int  # steps between two additions to the average
 
 
 @dataclass
 class Window:
-    """Sums over a stretch of the path: of coefficients, and of the slopes at each visit of a sample."""
+    """Sums over a part of the path: of coefficients, and of the slopes at each visit of a sample."""
 
     total: Float
     beta_total: float
     count: int
-    slopes: Float
-    visits: Index
+    seen: Array  # sum of -slope and number of visits of each sample; in float32, since a pass is bound by memory
 
     @classmethod
     def empty(cls, d: int, n: int) -> Window:
-        """A stretch that has not begun."""
-        return cls(np.zeros(d), 0.0, 0, np.zeros(n), np.zeros(n, dtype=np.int64))
+        """A part that has not begun."""
+        return cls(np.zeros(d), 0.0, 0, np.zeros((n, 2), dtype=np.float32))
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of coefficients, and of samples whose slopes are summed."""
+        return self.total.size, self.seen.shape[0]
 
 
 @dataclass
@@ -320,7 +335,6 @@ class SGDState:
     theta: Float
     beta: float
     order: Index
-    squares: Float  # of the lengths of the rows
     random: Array
     recent: Window  # since the last power of two of epochs
     earlier: Window  # since the one before
@@ -340,7 +354,7 @@ class SGDState:
     @property
     def estimate(self) -> tuple[float, float]:
         """Primal and dual value, if the solver looked."""
-        return (self.found.values.primal, self.found.values.dual) if self.found else (math.inf, -math.inf)
+        return (self.found.primal, self.found.dual) if self.found else (math.inf, -math.inf)
 
     @property
     def exhausted(self) -> bool:
@@ -368,7 +382,7 @@ class SGDState:
         The thresholds start anew as well: a coefficient that has to leave zero late would otherwise have to make up
         for all that the penalty has held back since the beginning.
         """
-        self.earlier, self.recent = self.recent, Window.empty(self.theta.size, self.recent.slopes.size)
+        self.earlier, self.recent = self.recent, Window.empty(*self.recent.sizes)
         self.theta, self.scale, self.level = self.coefficients(), 1.0, 0.0
 
 
@@ -383,31 +397,49 @@ def _value(problem: Problem, samples: Index, w: Float, b: float) -> float:
     """Mean loss over some samples, and the penalty per sample."""
     vectors = problem.operator.vectors  # type: ignore[attr-defined]
     total = _loss_over(vectors, problem.loss, problem.y, problem.s, samples, w, b)
+    return total / max(1, samples.size) + _penalty(problem, w, b) / max(1, int(np.count_nonzero(problem.s)))
+
+
+def _penalty(problem: Problem, w: Float, b: float) -> float:
     l1, l2 = _strengths(problem)
     if problem.intercept == "penalised":
         w = np.append(w, b / problem.intercept_scale)
-    penalty = l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
-    return total / max(1, samples.size) + penalty / max(1, int(np.count_nonzero(problem.s)))
+    return l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
 
 
-def _best_between(problem: Problem, first: Float, second: Float) -> Float:
-    """The point of the largest dual value between two feasible ones, by golden section."""
-    low, high = problem.dual_box()
-    conjugate = _conjugate_between(problem, first, second)
-    golden = 0.5 * (math.sqrt(5.0) - 1.0)
+def _candidate(problem: Problem, alpha: Float) -> Candidate:
+    """A dual feasible point near ``alpha``."""
+    alpha = problem.feasible(alpha)
+    product = problem.operator.adjoint(alpha)
+    if problem.intercept == "penalised":
+        product = np.append(product, problem.intercept_scale * alpha.sum())
+    return Candidate(alpha, product, -problem.conjugates(alpha) - _conjugate(problem, product))
 
-    def between(share: float) -> Float:
-        return np.clip(first + share * (second - first), low, high)  # rounding must not leave the box
 
-    values = {share: -problem.conjugates(between(share)) - conjugate(share) for share in (0.0, 1.0)}
-    left, right = 0.0, 1.0
+def _conjugate(problem: Problem, v: Float) -> float:
+    """``penalty*(v)`` in its domain."""
+    l1, l2 = _strengths(problem)
+    return 0.5 * float((np.maximum(np.abs(v) - l1, 0.0) ** 2).sum()) / l2 if l2 > 0.0 else 0.0
+
+
+def _best_between(problem: Problem, first: Candidate, second: Candidate) -> Candidate:
+    """The point of the largest dual value between two, by golden section."""
+    sums = problem.loss, problem.y, problem.s, first.alpha, second.alpha
+    step = second.product - first.product
+
+    def value(share: float) -> float:
+        return -float(_conjugates_between(*sums, share)) - _conjugate(problem, first.product + share * step)
+
+    values = {0.0: first.value, 1.0: second.value}
+    left, right, golden = 0.0, 1.0, 0.5 * (math.sqrt(5.0) - 1.0)
     for _ in range(GOLDEN_STEPS):
         inner = right - golden * (right - left), left + golden * (right - left)
         for share in inner:
             if share not in values:
-                values[share] = -problem.conjugates(between(share)) - conjugate(share)
+                values[share] = value(share)
         left, right = (left, inner[1]) if values[inner[0]] >= values[inner[1]] else (inner[0], right)
-    return between(max(values, key=lambda share: values[share]))
+    share = max(values, key=lambda share: values[share])
+    return Candidate(_points_between(*sums, share), first.product + share * step, values[share])
 
 
 def _balancing_intercept(problem: Problem, z: Float, b: float) -> float:
@@ -417,7 +449,7 @@ def _balancing_intercept(problem: Problem, z: Float, b: float) -> float:
     """
 
     def pull(b: float) -> float:
-        return float(problem.slopes(z + b).sum())  # falls as b grows
+        return float(_sum_of_slopes(problem.loss, z, b, problem.y, problem.s))  # falls as b grows
 
     ends, pulls = [b, b], [pull(b), 0.0]
     step = math.copysign(1e-3 * (1.0 + abs(b)), pulls[0])
@@ -442,72 +474,251 @@ def _balancing_intercept(problem: Problem, z: Float, b: float) -> float:
     return ends[1] if abs(pulls[1]) <= abs(pulls[0]) else ends[0]
 
 
-def _conjugate_between(problem: Problem, first: Float, second: Float) -> Callable[[float], float]:
-    """``penalty*(X^T alpha)`` between two dual feasible points."""
-    l1, l2 = _strengths(problem)
-    if l2 == 0.0:
-        return lambda share: 0.0  # in its domain, where both points are
-    ends = [problem.operator.adjoint(alpha) for alpha in (first, second)]
-    if problem.intercept == "penalised":
-        heights = [problem.intercept_scale * alpha.sum() for alpha in (first, second)]
-        ends = [np.append(v, height) for v, height in zip(ends, heights, strict=True)]
-    v, step = ends[0], ends[1] - ends[0]
-    if l1 == 0.0:
-        squares = float(v @ v), 2.0 * float(v @ step), float(step @ step)
-        return lambda share: 0.5 * (squares[0] + share * (squares[1] + share * squares[2])) / l2
-    return lambda share: 0.5 * float((np.maximum(np.abs(v + share * step) - l1, 0.0) ** 2).sum()) / l2
-
-
 def _intercept_height(problem: Problem) -> float:
     return {"free": 1.0, "penalised": problem.intercept_scale, None: 0.0}[problem.intercept]
 
 
+class Stretch(NamedTuple):
+    """Some steps to come: what is known of them beforehand, and the slopes that they will find."""
+
+    samples: Index
+    y: Float
+    s: Float
+    eta: Float
+    unit: Float  # what a slope of -1 adds to ``theta``, as a multiple of the row
+    scale: Float  # before each step, and after the last
+    level: Float  # likewise
+    slopes: Float
+
+    @classmethod
+    def empty(cls) -> Stretch:
+        """Room for the steps of a stretch."""
+        numbers = [np.zeros(STRETCH + 1) for _ in cls._fields[1:]]
+        return cls(np.empty(STRETCH, dtype=np.int64), *numbers)
+
+
+@compiled_methods
+class InTurn(NamedTuple):
+    """One step after the other, as the method is written."""
+
+    vectors: Any
+
+    def walk(
+        self, loss: Any, recipe: Recipe, stretch: Stretch, first: int, count: int, theta: Float, beta: float,
+        left: int, total: Float,
+    ) -> tuple[float, int, float, int]:  # fmt: skip
+        """Steps of a stretch from ``first`` on, the next snapshot after ``left`` of them.
+
+        Returns the next ``beta`` and ``left``, and the sum of ``beta`` over the snapshots and their number. Sets:
+        ``theta, stretch.slopes, total``.
+        """
+        vectors, samples, y, s, eta = self.vectors, stretch.samples, stretch.y, stretch.s, stretch.eta
+        unit, scale, level, slopes = stretch.unit, stretch.scale, stretch.level, stretch.slopes
+        h, beta_total, snapshots = recipe.height, 0.0, 0
+        for k in range(first, count):
+            i = samples[k]
+            inner = vectors.dot_shrunk(i, level[k], theta) if recipe.l1 > 0.0 else vectors.dot(i, theta)
+            z = scale[k] * inner + h * beta
+            g = loss.slope(z, y[k])
+            if _is_unbounded(loss):
+                implicit = -loss.dual_step(0.0, y[k], s[k], z, eta[k] * (vectors.squared_length(i) + h * h)) / s[k]
+                g = implicit if abs(g) > 2.0 * abs(implicit) else g
+            slopes[k] = g
+            if g != 0.0:
+                vectors.add(i, -unit[k] * g, theta)
+            moved = beta - eta[k] * s[k] * g * h
+            beta = _shrunk(moved, eta[k] * recipe.l1_b) / (1.0 + eta[k] * recipe.l2_b)
+            left -= 1
+            if left == 0:
+                for j in range(theta.shape[0]):
+                    total[j] += scale[k + 1] * _shrunk(theta[j], level[k + 1])
+                beta_total += beta
+                snapshots += 1
+                left = recipe.snapshot
+        return beta, left, beta_total, snapshots
+
+
+@compiled_methods
+class FourAhead(NamedTuple):
+    """The same steps on dense rows, for losses of bounded slope and a penalty without L1 part and intercept.
+
+    A step has to wait for the one before, which is a chain of about thirty instructions. But four of them need only
+    the products of their rows with the present ``theta`` and with each other, and these wait for nothing: how the
+    first steps change the scores of the next follows by a multiplication.
+    """
+
+    vectors: Any
+
+    def walk(
+        self, loss: Any, recipe: Recipe, stretch: Stretch, first: int, count: int, theta: Float, beta: float,
+        left: int, total: Float,
+    ) -> tuple[float, int, float, int]:  # fmt: skip
+        """As `InTurn.walk`, with ``first`` zero; a snapshot may have to wait for the other steps of its four."""
+        X, samples, y = self.vectors.X, stretch.samples, stretch.y
+        unit, scale, slopes = stretch.unit, stretch.scale, stretch.slopes
+        h, beta_total, snapshots = recipe.height, 0.0, 0
+        for group in range(count // 4):
+            k = 4 * group
+            i0, i1, i2, i3 = samples[k], samples[k + 1], samples[k + 2], samples[k + 3]
+            a0, a1, a2, a3 = scale[k], scale[k + 1], scale[k + 2], scale[k + 3]
+            u0, u1, u2, u3 = unit[k], unit[k + 1], unit[k + 2], unit[k + 3]
+            b0, b1, b2, b3 = h * a0 * u0, h * a1 * u1, h * a2 * u2, h * a3 * u3  # what a slope of -1 adds to beta
+            z0, z1, z2, z3, x01, x02, x03, x12, x13, x23 = four_products(X, i0, i1, i2, i3, theta)
+            z0, z1, z2, z3 = a0 * z0 + h * beta, a1 * z1 + h * beta, a2 * z2 + h * beta, a3 * z3 + h * beta
+            g0 = loss.slope(z0, y[k])
+            g1 = loss.slope(z1 - g0 * (a1 * u0 * x01 + h * b0), y[k + 1])
+            z2 -= g0 * (a2 * u0 * x02 + h * b0)
+            g2 = loss.slope(z2 - g1 * (a2 * u1 * x12 + h * b1), y[k + 2])
+            z3 -= g0 * (a3 * u0 * x03 + h * b0) + g1 * (a3 * u1 * x13 + h * b1)
+            g3 = loss.slope(z3 - g2 * (a3 * u2 * x23 + h * b2), y[k + 3])
+            add_four(X, i0, i1, i2, i3, -u0 * g0, -u1 * g1, -u2 * g2, -u3 * g3, theta)
+            slopes[k], slopes[k + 1], slopes[k + 2], slopes[k + 3] = g0, g1, g2, g3
+            beta -= (b0 * g0 + b1 * g1) + (b2 * g2 + b3 * g3)
+            left -= 4
+            if left <= 0:
+                for j in range(theta.shape[0]):
+                    total[j] += scale[k + 4] * theta[j]
+                beta_total += beta
+                snapshots += 1
+                left = recipe.snapshot
+        beta, left, beta_rest, rest = InTurn(self.vectors).walk(
+            loss, recipe, stretch, count - count % 4, count, theta, beta, left, total
+        )
+        return beta, left, beta_total + beta_rest, snapshots + rest
+
+
 @compiled
 def _epochs(
-    vectors: Any, loss: Any, y: Float, s: Float, squares: Float, recipe: Recipe, order: Index, random: Array,
-    epochs: int, t: int, theta: Float, scale: float, level: float, beta: float, total: Float, slopes: Float,
-    visits: Index,
+    walker: Any, loss: Any, y: Float, s: Float, recipe: Recipe, order: Index, random: Array, epochs: int, t: int,
+    theta: Float, scale: float, level: float, beta: float, total: Float, seen: Array, stretch: Stretch,
 ) -> tuple[int, float, float, float, float, int]:  # fmt: skip
     """Steps over the samples of ``order``; the coefficients are ``scale * shrunk(theta, level)`` before and after.
 
-    Sets: ``order, random, theta, total, slopes, visits``.
+    Sets: ``order, random, theta, total, seen, stretch``.
     """
     m = order.shape[0]
-    beta_total, count = 0.0, 0
+    beta_total, snapshots, left = 0.0, 0, recipe.snapshot - t % recipe.snapshot
     for _ in range(epochs):
         if recipe.draw == PERMUTATION:
-            shuffle(order, 0, order.shape[0], random)
-        for k in range(m):
-            i = order[below(m, random)] if recipe.draw == UNIFORM else order[k]
-            eta = recipe.eta0 / (1.0 + recipe.decay * t) ** recipe.power
-            t += 1
-            inner = vectors.dot_shrunk(i, level, theta) if recipe.l1 > 0.0 else vectors.dot(i, theta)
-            z = scale * inner + recipe.height * beta
-            g = s[i] * loss.slope(z, y[i])
-            low, high = loss.dual_range(y[i])
-            if math.isinf(high - low):  # slopes without a bound
-                q = eta * (squares[i] + recipe.height * recipe.height)
-                implicit = -loss.dual_step(0.0, y[i], s[i], z, q)
-                if abs(g) > 2.0 * abs(implicit):
-                    g = implicit
-            slopes[i] -= g
-            visits[i] += 1
-            if g != 0.0:
-                vectors.add(i, -eta * g / scale, theta)
-            level += eta * recipe.l1 / scale
-            scale /= 1.0 + eta * recipe.l2
-            beta = _shrunk(beta - eta * g * recipe.height, eta * recipe.l1_b) / (1.0 + eta * recipe.l2_b)
+            shuffle(order, 0, m, random)
+        done = 0
+        while done < m:
+            count = _prepare(recipe, y, s, order, done, random, t, scale, level, stretch)
+            beta, left, more, new = walker.walk(loss, recipe, stretch, 0, count, theta, beta, left, total)
+            beta_total += more
+            snapshots += new
+            if seen.shape[0] > 0:
+                _record(stretch, count, seen)
+            t += count
+            done += count
+            scale, level = stretch.scale[count], stretch.level[count]
             if scale < SMALLEST_SCALE:
                 for j in range(theta.shape[0]):
                     theta[j] *= scale
                 level *= scale
                 scale = 1.0
-            if recipe.snapshot > 0 and t % recipe.snapshot == 0:
-                for j in range(theta.shape[0]):
-                    total[j] += scale * _shrunk(theta[j], level)
-                beta_total += beta
-                count += 1
-    return t, scale, level, beta, beta_total, count
+    return t, scale, level, beta, beta_total, snapshots
+
+
+@compiled
+def _record(stretch: Stretch, count: int, seen: Array) -> None:
+    """Sets: ``seen``."""
+    samples, slopes = stretch.samples, stretch.slopes
+    for k in range(count):
+        seen[samples[k], GAIN] -= slopes[k]
+        seen[samples[k], VISITS] += 1.0
+
+
+@compiled
+def _prepare(
+    recipe: Recipe, y: Float, s: Float, order: Index, first: int, random: Array, t: int, scale: float, level: float,
+    stretch: Stretch,
+) -> int:  # fmt: skip
+    """Draw the samples of the next steps and follow the schedule until the scale is too small; return their number.
+
+    Nothing here waits for a step, so that memory and divisions are not waited for there. Sets: ``random, stretch``.
+    """
+    samples, eta, unit, scales, levels = stretch.samples, stretch.eta, stretch.unit, stretch.scale, stretch.level
+    targets, weights = stretch.y, stretch.s
+    m = order.shape[0]
+    count = min(STRETCH, m - first)
+    if recipe.power == 1.0:
+        for k in range(count):
+            eta[k] = recipe.eta0 / (1.0 + recipe.decay * (t + k))
+    else:
+        for k in range(count):
+            eta[k] = recipe.eta0 / (1.0 + recipe.decay * (t + k)) ** recipe.power
+    inverse = 1.0 / scale
+    for k in range(count):
+        unit[k] = inverse
+        inverse *= 1.0 + eta[k] * recipe.l2
+        if inverse > 1.0 / SMALLEST_SCALE:
+            count = k + 1
+            break
+    for k in range(count):
+        scales[k] = 1.0 / unit[k]
+    scales[count] = 1.0 / inverse
+    for k in range(count if recipe.l1 > 0.0 else 0):  # without an L1 part they stay zero
+        levels[k], levels[k + 1] = level, level + eta[k] * recipe.l1 * unit[k]
+        level = levels[k + 1]
+    for k in range(count):
+        i = order[below(m, random)] if recipe.draw == UNIFORM else order[first + k]
+        samples[k], targets[k], weights[k] = i, y[i], s[i]
+    for k in range(count):
+        unit[k] *= eta[k] * weights[k]
+    return count
+
+
+@compiled
+def _is_unbounded(loss: Any) -> bool:
+    """Whether there is no bound on the slopes."""
+    low, high = loss.dual_range(1.0)
+    return math.isinf(high - low)
+
+
+@compiled
+def _mean_slopes(s: Float, recent: Array, earlier: Array, alpha: Float) -> Float:
+    """``-s_i slope`` in the mean over the visits of each sample that was seen; ``alpha_i`` of the others."""
+    out = alpha.copy()
+    for i in range(recent.shape[0]):
+        visits = recent[i, VISITS] + earlier[i, VISITS]
+        if visits > 0.0:
+            out[i] = s[i] * (np.float64(recent[i, GAIN]) + earlier[i, GAIN]) / visits
+    return out
+
+
+@compiled
+def _sum_of_slopes(loss: Any, z: Float, b: float, y: Float, s: Float) -> float:
+    total = 0.0
+    for i in range(z.shape[0]):
+        total -= s[i] * loss.slope(z[i] + b, y[i])
+    return total
+
+
+@compiled
+def _conjugates_between(loss: Any, y: Float, s: Float, first: Float, second: Float, share: float) -> float:
+    """``sum_i s_i loss*(-alpha_i / s_i, y_i)`` between two dual feasible points."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.conjugate(-_between(loss, y[i], first[i] / s[i], second[i] / s[i], share), y[i])
+    return total
+
+
+@compiled
+def _points_between(loss: Any, y: Float, s: Float, first: Float, second: Float, share: float) -> Float:
+    out = np.zeros(y.shape[0])
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            out[i] = s[i] * _between(loss, y[i], first[i] / s[i], second[i] / s[i], share)
+    return out
+
+
+@compiled
+def _between(loss: Any, y: float, first: float, second: float, share: float) -> float:
+    """Dual variables per weight: rounding must not leave their range."""
+    low, high = loss.dual_range(y)
+    return min(max(first + share * (second - first), low), high)
 
 
 @compiled
