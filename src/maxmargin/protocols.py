@@ -129,6 +129,9 @@ class Features(Operator, Protocol):
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
 
+    def beyond(self, limits: Float) -> Array:
+        """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
+
     def weighted_gram(self, h: Float) -> Float:
         """``X^T diag(h) X`` for weights ``h >= 0``."""
 
@@ -140,6 +143,9 @@ class Features(Operator, Protocol):
 
         ``h`` must not change before it is asked for.
         """
+
+    def adjoint_passes(self, alpha: Float) -> float:
+        """What ``adjoint(alpha)`` costs."""
 
     def gram_passes(self, h: Float) -> float:
         """What the gram of `adjoint_and_gram` costs beside the adjoint."""

@@ -206,6 +206,16 @@ class Chunks:
         self._sweep(work)
         return total
 
+    def beyond(self, limits: Float) -> Array:
+        """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
+        out = np.empty(self.n_samples, dtype=np.bool_)
+
+        def work(some: slice, rows: Rows) -> None:
+            out[some] = rows.beyond(limits)
+
+        self._sweep(work)
+        return out
+
     def weighted_gram(self, h: Float) -> Float:
         """``X^T diag(h) X`` for weights ``h >= 0``."""
         return self.bordered_gram(h, 0)
@@ -225,6 +235,10 @@ class Chunks:
 
         self._sweep(work)
         return total, H.copy
+
+    def adjoint_passes(self, alpha: Float) -> float:
+        """What an adjoint costs."""
+        return 1.0
 
     def gram_passes(self, h: Float) -> float:
         """What a gram costs beside the adjoint that it comes with."""

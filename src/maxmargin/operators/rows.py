@@ -53,6 +53,13 @@ class DenseVectors(NamedTuple):
         for k in range(x.shape[0]):
             w[k] += weight * x[k] * x[k]
 
+    def beyond(self, i: int, limits: Float) -> bool:
+        x = self.X[i]
+        found = False
+        for k in range(x.shape[0]):
+            found |= abs(x[k]) > limits[k]
+        return found
+
     def squared_length(self, i: int) -> float:
         x = self.X[i]
         total = 0.0
@@ -96,6 +103,12 @@ class SparseVectors(NamedTuple):
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[self.indices[k]] += weight * self.data[k] * self.data[k]
+
+    def beyond(self, i: int, limits: Float) -> bool:
+        found = False
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            found |= abs(self.data[k]) > limits[self.indices[k]]
+        return found
 
     def squared_length(self, i: int) -> float:
         total = 0.0
@@ -197,6 +210,10 @@ class Rows:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
         return column_squares(self.vectors, s, self.n_features)
 
+    def beyond(self, limits: Float) -> Array:
+        """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
+        return rows_beyond(self.vectors, self.n_samples, limits)
+
     def weighted_gram(self, h: Float) -> Float:
         """``X^T diag(h) X`` for weights ``h >= 0``; rows of weight zero cost nothing."""
         d, used = self.n_features, np.flatnonzero(h)
@@ -230,6 +247,10 @@ class Rows:
     def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
         """``X^T alpha``, and ``bordered_gram(h, ones)`` when somebody asks for it."""
         return self.adjoint(alpha), lambda: self.bordered_gram(h, ones)
+
+    def adjoint_passes(self, alpha: Float) -> float:
+        """What an adjoint costs: rows of weight zero are not read."""
+        return np.count_nonzero(alpha) / max(1, alpha.size)
 
     def gram_passes(self, h: Float) -> float:
         """What a gram costs beside the adjoint that it comes with."""
@@ -366,6 +387,15 @@ def squared_lengths(vectors: Any, count: int) -> Float:
     out = np.empty(count)
     for i in range(count):
         out[i] = vectors.squared_length(i)
+    return out
+
+
+@compiled
+def rows_beyond(vectors: Any, count: int, limits: Float) -> Array:
+    """Whether each vector has an entry beyond its limit."""
+    out = np.empty(count, dtype=np.bool_)
+    for i in range(count):
+        out[i] = vectors.beyond(i, limits)
     return out
 
 

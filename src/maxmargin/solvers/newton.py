@@ -14,7 +14,7 @@ from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Array, Features, Float, Index
 from maxmargin.solution import Certificate, Point
 
 KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps
@@ -28,8 +28,15 @@ SEARCH_LIMIT = 60  # slopes computed along a direction
 COARSER = 12  # times fewer rows
 COARSE_ENTRIES = 2_000_000  # of a matrix that is worth solving on fewer rows first
 COARSE_GAP = 1e-2  # relative, on fewer rows: about what they differ from all rows
+COARSE_WIDTH = 0.1  # of the first: at a narrower one, fewer rows say little
 COARSE_STEPS = 30  # on fewer rows, at most
 EXACT_EVERY = 20  # steps after which the scores are computed anew
+MAX_UPDATES = 10  # of a matrix of products, before rounding would show
+NEAR = 8.0  # widths of the smoothing: how far from reacting a row may be, to be looked at in every step
+NEAR_ENTRIES = 1_000_000  # of a matrix of which it is worth looking at some rows only
+NEAR_SHARE = 1 / 3  # of the rows, at most
+NEAR_STEPS = 20  # before the others are looked at again
+OUTLYING = 10.0  # times the root mean square of a column
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,12 @@ class Newton:
     ``lam w - X^T a``, a generalised Hessian ``lam I + X^T diag(h) X`` with ``h = 1 / (q + loss.dual_curvature)``.
     Newton's direction is followed for a full step if that is good enough, else to the minimum along it. When the
     decrement is small against the gap, the centre moves to ``a`` and ``q`` shrinks. Column scales do not matter.
-    Large problems with smooth losses are solved roughly on a twelfth of their rows first.
 
-    Cost: one step is ``O(rows that react * d^2 + d^3)``; memory ``O(n + d^2)``.
+    Large problems are solved roughly on a twelfth of their rows first. Sums over rows are updated by what changed since
+    the last step. With kinks, most rows are at a bound and stay there: while they are a majority, a step on all rows is
+    preceded by several on those that are near a kink or have an extreme entry (a rare column moves those alone).
+
+    Cost: one step is ``O(n d + rows that react * d^2 + d^3)``; memory ``O(n + d^2)`` and up to a third of the rows.
 
     Reference: Yin, Li, "A semismooth Newton method for support vector classification and regression", 2019;
     Rockafellar, "Augmented Lagrangians and applications of the proximal point algorithm", 1976.
@@ -87,18 +97,30 @@ class Newton:
         return state
 
     def advance(self, problem: Problem, state: NewtonState, limit: int) -> NewtonState:
-        """One Newton step, then a move of the centre or to more rows if the inner problem is solved well enough."""
-        direction = _solve(state.damped_hessian(), -state.gradient)
+        """One Newton step on all rows, before it several on few if that pays.
+
+        If the inner problem was solved well enough before, the centre moves; after the step perhaps to more rows.
+        """
+        if state.solved:
+            self._recentre(state)
+        near = state.near_rows()
+        if near is not None:
+            self._advance_near(state, near)
+        direction = state.direction()
         decrement = -float(state.gradient @ direction)
-        if decrement > 0.0:
+        exact = decrement <= 1e-16 * abs(state.primal)
+        state.solved = state.kinked and (exact or decrement <= INNER_SHARE * state.proximity)
+        if decrement > 0.0 and not (state.solved and near is not None):
             self._move(state, direction)
         state.iterations += 1
-        exact = decrement <= 1e-16 * abs(state.primal)
-        if state.kinked and (exact or decrement <= INNER_SHARE * state.proximity):
-            self._recentre(state)
-        elif exact:
+        if exact and not state.kinked:
             state.stuck += 1
-        enough = state.stuck or state.iterations >= state.first_step + COARSE_STEPS or state.relative_gap <= COARSE_GAP
+        enough = (
+            state.stuck
+            or state.iterations >= state.first_step + COARSE_STEPS
+            or state.relative_gap <= COARSE_GAP
+            or (state.solved and state.width <= COARSE_WIDTH * _first_width(state.problem))
+        )
         if state.finer and enough:
             return self._refine(state)
         return state
@@ -134,25 +156,58 @@ class Newton:
         finer.iterations = finer.first_step = state.iterations
         finer.passes = passes / finer.share
         finer.score()
+        if finer.kinked:
+            finer.width = NARROWER * state.width if state.solved else state.width
+            finer.centre = 0.5 * np.add(*finer.problem.dual_box())
+            finer.respond()  # from the middle: rows far from their kinks go all the way
+            finer.centre = finer.problem.feasible(finer.a)
         finer.respond()
         return finer
+
+    def _advance_near(self, state: NewtonState, near: Index) -> None:
+        """Newton steps that look at some rows only, as if the others answered as they do now. Sets: as `respond`.
+
+        They end when the inner problem is solved or rows have moved so far that others might answer differently. What
+        others do in truth is seen afterwards, so that a wrong guess costs time and nothing else.
+        """
+        inner, usual = state.narrowed(near), ~state.outlying[near]
+        others = state.proximity - inner.proximity
+        solved = False
+        while inner.iterations < NEAR_STEPS:
+            theta, direction = inner.theta, inner.direction()
+            decrement = -float(inner.gradient @ direction)
+            if solved or not decrement > 0.0:
+                break
+            solved = decrement <= INNER_SHARE * (inner.proximity + others)
+            self._move(inner, direction)
+            if np.abs(inner.z - state.z[near])[usual].max(initial=0.0) > NEAR * state.width:
+                inner.theta = theta
+                break
+            inner.iterations += 1
+        state.damping = inner.damping
+        state.passes += inner.passes * near.size / state.z.size
+        if inner.iterations:
+            state.theta, state.near_steps = inner.theta, state.near_steps + inner.iterations
+            state.score()
+            state.respond()
 
     def _move(self, state: NewtonState, direction: Float) -> None:
         """A full step if the slope along the direction falls enough, else to its zero. Sets: as `respond`."""
         dz = _scores(state.rows, direction)
-        slope = float(state.theta @ (state.ridge * direction))
+        slope = float(state.theta @ (state.ridge * direction)) - float(state.fixed @ direction)
         curvature = float(direction @ (state.ridge * direction))
 
         def slope_at(t: float) -> float:
             return slope + t * curvature - state.pull(dz, t)
 
-        t = _zero_of(slope_at)
+        t = _zero_of(slope_at, float(state.gradient @ direction))
         state.damping = max(0.2 * state.damping, 1e-12) if t >= 1.0 else min(10.0 * state.damping, MAX_DAMPING)
         state.theta = state.theta + t * direction
         state.z = state.z + t * dz
         state.passes += 1.0
         if state.iterations % EXACT_EVERY == EXACT_EVERY - 1:
             state.score()
+            state.v, state.combined = np.zeros_like(state.v), np.zeros_like(state.combined)
         state.respond()
 
 
@@ -166,19 +221,28 @@ class NewtonState:
     width: float
     ridge: Float  # lam for coefficients, lam / scale^2 for a penalised intercept, 0 for a free one
     column_squares: Float  # mean square of each column
+    outlying: Array  # whether a row is far out in some column
     z: Float
     a: Float
     h: Float  # how strongly each dual variable reacts to its score
+    v: Float  # [X 1]^T combined
+    combined: Float  # dual variables of the last sum; few of them change in a step
+    fixed: Float  # [X 1]^T a of rows that are left out
+    multiplied: Float  # the weights of `products`; few of them change in a step
+    products: Float  # [X 1]^T diag(multiplied) [X 1]
+    updates: int = 0  # of `products`
     finer: list[Problem] = field(default_factory=list)  # with more rows; the last one is next
     gram: Callable[[], Float] = None  # type: ignore[assignment]  # [X 1]^T diag(h) [X 1]
     gradient: Float = None  # type: ignore[assignment]
     primal: float = math.inf
     dual: float = -math.inf
     proximity: float = 0.0  # the proximal term: how far the dual variables are from their centre
-    iterations: int = 0
+    iterations: int = 0  # on all rows of the level
+    near_steps: int = 0  # on some
     first_step: int = 0  # of this level
     passes: float = 0.0
     stuck: int = 0
+    solved: bool = False  # well enough for the centre to move
     damping: float = FIRST_DAMPING
     gap: float = math.inf  # when the centre moved last
     certificate_passes: float = 2.0
@@ -215,8 +279,13 @@ class NewtonState:
 
     @property
     def counters(self) -> dict[str, float]:
-        """Passes over the data, the width of the smoothing, and the rows of the present level."""
-        return {"passes": self.passes * self.share, "smoothing": self.width, "rows": float(self.rows.n_samples)}
+        """Passes over the data, width of the smoothing, rows of the present level, and steps on some of them."""
+        return {
+            "passes": self.passes * self.share,
+            "smoothing": self.width,
+            "rows": float(self.rows.n_samples),
+            "near_steps": float(self.near_steps),
+        }
 
     def score(self) -> None:
         """Sets: ``z``, from the coefficients."""
@@ -238,13 +307,51 @@ class NewtonState:
 
         rows.workers.run(work, range(len(rows.parts)))
         losses, conjugates, self.proximity = sums.sum(axis=0)
-        v, self.gram = rows.adjoint_and_gram(self.a, self.h, self.theta.size - rows.n_features)
-        v = np.append(v, self.a.sum())[: self.theta.size]
-        self.passes += 1.0
+        change = self.a - self.combined
+        self.combined = self.a.copy()
+        v, self.gram = rows.adjoint_and_gram(change, self.h, self.theta.size - rows.n_features)
+        self.v = self.v + np.append(v, change.sum())[: self.theta.size]
+        self.passes += rows.adjoint_passes(change)
+        v = self.v + self.fixed
         self.gradient = self.ridge * self.theta - v
         quadratic = self.ridge > 0.0
         self.primal = float(losses) + 0.5 * float(self.theta @ (self.ridge * self.theta))
         self.dual = -float(conjugates) - 0.5 * float((v[quadratic] ** 2 / self.ridge[quadratic]).sum())
+
+    def near_rows(self) -> Index | None:
+        """Rows whose dual variables would change if their scores changed a little; ``None`` if that does not pay."""
+        if not self.kinked or self.rows.entries < NEAR_ENTRIES:
+            return None
+        problem, width = self.problem, self.width
+        near = _may_react(problem.loss, self.centre, problem.y, problem.s, self.z, width, NEAR * width, self.a)
+        rows = np.flatnonzero(near | self.outlying)
+        return rows if rows.size <= min(NEAR_SHARE * self.z.size, self.rows.room) else None
+
+    def narrowed(self, near: Index) -> NewtonState:
+        """The problem of some rows, while the others answer as they do now."""
+        problem, none = self.problem, np.zeros(near.size)
+        inner = replace(
+            self,
+            problem=replace(problem, operator=self.rows.take(near), y=problem.y[near], s=problem.s[near]),
+            centre=self.centre[near],
+            z=self.z[near],
+            a=none,
+            h=none.copy(),
+            combined=none.copy(),
+            multiplied=none.copy(),
+            v=np.zeros_like(self.v),
+            fixed=np.zeros_like(self.v),
+            iterations=0,
+            passes=0.0,
+        )
+        inner.respond()
+        inner.fixed = self.v - inner.v
+        inner.gradient = self.gradient
+        return inner
+
+    def direction(self) -> Float:
+        """Newton's."""
+        return _solve(self.damped_hessian(), -self.gradient)
 
     def pull(self, dz: Float, t: float) -> float:
         """``sum_i a_i dz_i`` for the dual variables that would answer to the scores ``z + t dz``."""
@@ -265,23 +372,34 @@ class NewtonState:
 
         Columns without reacting rows would otherwise make the steps wild, or the Hessian singular.
         """
-        H, s = self.gram(), self.problem.s
+        H, s = self._products(), self.problem.s
         if self.kinked:
             reacting = max(1, int(np.count_nonzero(self.h)))
             strength = self.damping * reacting * float(np.where(s > 0.0, s, 1.0).mean()) / self.width
         else:
             strength = 1e-12 * float(s.sum())
         H[np.diag_indices_from(H)] += self.ridge + strength * self.column_squares
-        self.passes += self.rows.gram_passes(self.h)
         return H
+
+    def _products(self) -> Float:
+        """``[X 1]^T diag(h) [X 1]``, from that of the last step where most rows react as they did then."""
+        rows, change = self.rows, self.h - self.multiplied
+        more, less = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+        cost, update_cost = rows.gram_passes(self.h), rows.gram_passes(more) + rows.gram_passes(less)
+        if 4.0 * update_cost < cost and self.updates < MAX_UPDATES:
+            ones = self.theta.size - rows.n_features
+            self.products = self.products + rows.bordered_gram(more, ones) - rows.bordered_gram(less, ones)
+            self.updates, self.passes = self.updates + 1, self.passes + update_cost
+        else:
+            self.products, self.updates, self.passes = self.gram(), 0, self.passes + cost
+        self.multiplied = self.h.copy()
+        return self.products.copy()
 
 
 def _is_large(problem: Problem) -> bool:
     """Whether a twelfth of the rows says much about all of them, and is much cheaper."""
     rows: Features = problem.operator  # type: ignore[assignment]
-    worth_it = rows.entries >= COARSE_ENTRIES and rows.n_samples >= 50 * COARSER * rows.n_features
-    # With kinks the dual variables matter as much as the coefficients, and fewer rows say little about those.
-    return worth_it and not isinstance(problem.loss, KINKED)
+    return rows.entries >= COARSE_ENTRIES and rows.n_samples >= 50 * COARSER * rows.n_features
 
 
 def _thinned(problem: Problem) -> Problem:
@@ -301,17 +419,30 @@ def _first_state(problem: Problem) -> NewtonState:
     ridge = np.full(size, problem.lam)
     if problem.intercept is not None:
         ridge[d] = problem.lam / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
+    squares = rows.column_squares(np.full(n, 1.0 / max(1, n)))
+    outlying = rows.beyond(OUTLYING * np.sqrt(squares)) if rows.entries >= NEAR_ENTRIES else np.zeros(n, dtype=np.bool_)
     return NewtonState(
         problem=problem,
         theta=np.zeros(size),
         centre=np.zeros(n),
-        width=FIRST_WIDTH * max(float(np.abs(problem.y).max(initial=0.0)), 1e-300),
+        width=_first_width(problem),
         ridge=ridge,
-        column_squares=np.append(rows.column_squares(np.full(n, 1.0 / max(1, n))), 1.0)[:size],
+        column_squares=np.append(squares, 1.0)[:size],
+        outlying=outlying,
         z=np.zeros(n),
         a=np.zeros(n),
         h=np.zeros(n),
+        v=np.zeros(size),
+        combined=np.zeros(n),
+        fixed=np.zeros(size),
+        multiplied=np.zeros(n),
+        products=np.zeros((size, size)),
     )
+
+
+def _first_width(problem: Problem) -> float:
+    """Of the smoothing."""
+    return FIRST_WIDTH * max(float(np.abs(problem.y).max(initial=0.0)), 1e-300)
 
 
 def _scores(rows: Features, theta: Float) -> Float:
@@ -334,12 +465,12 @@ def _solve(H: Float, g: Float) -> Float:
     return scale * scale * g
 
 
-def _zero_of(slope_at: Any) -> float:
-    """Where a slope that rises from below zero vanishes, nearly; 1 if that is good enough.
+def _zero_of(slope_at: Any, start: float) -> float:
+    """Where a slope that rises from ``start < 0`` vanishes, nearly; 1 if that is good enough.
 
     The Illinois form of false position: two ends around the zero, where an end that stays counts half.
     """
-    start, end = slope_at(0.0), slope_at(1.0)
+    end = slope_at(1.0)
     if abs(end) <= 0.5 * abs(start):
         return 1.0
     enough = FLAT_ENOUGH * abs(start)
@@ -392,6 +523,19 @@ def _answer(
             conjugates += s[i] * loss.conjugate(-a[i] / s[i], y[i])
             proximity += 0.5 * q * (a[i] - centre[i]) ** 2
     return losses, conjugates, proximity
+
+
+@compiled
+def _may_react(loss: Any, centre: Float, y: Float, s: Float, z: Float, width: float, band: float, a: Float) -> Array:
+    """Whether each dual variable would change if its score did, by up to ``band``."""
+    out = np.zeros(z.shape[0], dtype=np.bool_)
+    for i in range(z.shape[0]):
+        if s[i] > 0.0:
+            q = width / s[i]
+            low = loss.dual_step(centre[i], y[i], s[i], z[i] - band, q)
+            high = loss.dual_step(centre[i], y[i], s[i], z[i] + band, q)
+            out[i] = low != a[i] or high != a[i]
+    return out
 
 
 @compiled

@@ -1,0 +1,70 @@
+"""Newton's shortcuts on large matrices: few rows first, near rows only, sums by what changed. Here on small ones."""
+
+import numpy as np
+import pytest
+
+import referee
+import zoo
+from maxmargin.minimize import minimize
+from maxmargin.solution import Status
+from maxmargin.solvers import newton
+from maxmargin.solvers.newton import Newton
+
+LOSSES = [("hinge", 1.0), ("epsilon", 0.1), ("squared hinge", 1.0), ("logistic", 1.0)]
+
+
+def rare_columns(loss, n=3000, **options):
+    """Some columns have a few non-zeros alone; standardised, these are large. Labels or targets with noise."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.standard_normal((n, 4)), rng.random((n, 6)) < [0.3, 0.1, 0.03, 0.01, 0.003, 0.001]])
+    X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-12)
+    y = X @ rng.standard_normal(10) + rng.standard_normal(n)
+    y = y if loss[0] == "epsilon" else np.where(y > 0.0, 1.0, -1.0)
+    return zoo.machine("rare columns", X, y, loss=loss, s=0.5, **options)
+
+
+@pytest.fixture
+def shortcuts(monkeypatch):
+    """As if some thousand rows were many."""
+    monkeypatch.setattr(newton, "NEAR_ENTRIES", 0)
+    monkeypatch.setattr(newton, "_is_large", lambda problem: problem.operator.n_samples > 1000)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss[0])
+@pytest.mark.parametrize("intercept", ["free", "penalised", None])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_shortcuts_lead_to_the_same_optimum(shortcuts, loss, intercept, layout):
+    case = rare_columns(loss, intercept=intercept, layout=layout)
+    solution = minimize(case.build(), Newton(), tol=1e-8)
+    verdict = referee.judge(case.describe(), solution.point.w, solution.point.b, solution.point.alpha)
+    assert solution.status is Status.CONVERGED
+    assert verdict.relative_gap <= 1.01e-8
+    assert verdict.primal == pytest.approx(
+        minimize(case.build(), Newton(multilevel=False), tol=1e-8).certificate.primal
+    )
+    taken = solution.history[-1].counters["near_steps"]
+    assert taken > 0 if loss[0] in ("hinge", "epsilon") else taken == 0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss[0])
+def test_what_is_kept_by_changes_is_what_a_sum_over_all_rows_gives(shortcuts, loss):
+    problem = rare_columns(loss).build()
+    solver = Newton()
+    state = solver.start(problem, None)
+    for _ in range(40):
+        state = solver.advance(problem, state, 1000)
+        rows = state.rows
+        v = np.append(rows.adjoint(state.a), state.a.sum())
+        np.testing.assert_allclose(state.v, v, atol=1e-9 * np.abs(v).max())
+        np.testing.assert_allclose(
+            state.products, rows.bordered_gram(state.multiplied, 1), atol=1e-9 * state.products.max()
+        )
+    assert state.updates > 0 or loss[0] != "squared hinge"
+
+
+def test_a_step_on_near_rows_that_goes_too_far_is_taken_back(shortcuts, monkeypatch):
+    monkeypatch.setattr(newton, "NEAR", 1e-6)  # everything that moves, moves too far
+    case = rare_columns(("hinge", 1.0))
+    solution = minimize(case.build(), Newton(), tol=1e-8)
+    assert solution.status is Status.CONVERGED
+    assert solution.certificate.relative_gap <= 1e-8
