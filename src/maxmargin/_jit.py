@@ -160,8 +160,36 @@ def _register_extremes() -> None:
     vectorise(smaller, "llvm.minnum")
 
 
+def prefetch(array: Any, i: Any) -> None:
+    """Bring the entry ``i`` of a contiguous array nearer to the processor, for a loop that will need it soon."""
+
+
+def _register_prefetch() -> None:
+    """Give ``prefetch`` the instruction that it stands for; as plain Python it does nothing."""
+    from llvmlite import ir
+    from numba import extending, types
+
+    @extending.intrinsic  # type: ignore[untyped-decorator]
+    def touch(context: Any, array: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            function_type = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            instruction = builder.module.declare_intrinsic("llvm.prefetch.p0", (), function_type)
+            address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+            builder.call(instruction, [address, number(0), number(3), number(1)])  # to read, keep, data
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp), generate
+
+    def body(array: Any, i: Any) -> Any:
+        return lambda array, i: touch(array, i)
+
+    extending.overload(prefetch, strict=False)(body)
+
+
 _OVERLOAD_OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
-_unregistered.append(_register_extremes)
+_unregistered += [_register_extremes, _register_prefetch]
 
 
 def _make_dispatcher(function: Callable[..., Any]) -> Any:

@@ -82,6 +82,9 @@ class Vectors(Protocol):
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         """``w += weight * (vector i)^2``, entry by entry."""
 
+    def approach(self, i: int) -> None:
+        """Announce that vector ``i`` will be needed soon."""
+
     def squared_length(self, i: int) -> float:
         """Squared Euclidean norm of vector ``i``."""
 

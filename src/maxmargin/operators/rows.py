@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._jit import compiled, compiled_methods, larger
+from maxmargin._jit import compiled, compiled_methods, larger, prefetch
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import Workers
 
+CACHE_LINE = 64  # bytes
 TILE_ROWS = 4096  # at a time, where a copy of rows is needed
 PART_ENTRIES = 2**21  # of a matrix, for one thread at a time: some milliseconds
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
@@ -59,6 +60,11 @@ class DenseVectors(NamedTuple):
         for k in range(x.shape[0]):
             found |= abs(x[k]) > limits[k]
         return found
+
+    def approach(self, i: int) -> None:
+        x = self.X[i]
+        for k in range(0, x.shape[0], CACHE_LINE // x.itemsize):
+            prefetch(x, k)
 
     def squared_length(self, i: int) -> float:
         x = self.X[i]
@@ -109,6 +115,13 @@ class SparseVectors(NamedTuple):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             found |= abs(self.data[k]) > limits[self.indices[k]]
         return found
+
+    def approach(self, i: int) -> None:
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        for k in range(start, stop, CACHE_LINE // self.data.itemsize):
+            prefetch(self.data, k)
+        for k in range(start, stop, CACHE_LINE // self.indices.itemsize):
+            prefetch(self.indices, k)
 
     def squared_length(self, i: int) -> float:
         total = 0.0
@@ -176,6 +189,8 @@ class Rows:
 
     def apply(self, w: Float) -> Float:
         """``X w``."""
+        if not w.any():  # where most fits begin
+            return np.zeros(self.n_samples)
         out = np.empty(self.n_samples)
 
         def work(parts: Iterator[slice]) -> None:

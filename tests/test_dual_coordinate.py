@@ -1,0 +1,164 @@
+"""Dual coordinate descent: every option leads to the optimum that the referee certifies."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import zoo
+from maxmargin import Problem, Status, minimize
+from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.operators import Rows
+from maxmargin.penalties import L2
+from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers.dual_coordinate import extrapolated
+from test_solvers import CASES, assert_honest
+
+TOL = 1e-6
+OPTIONS = {
+    "default": {},
+    "without shrinking": {"shrinking": False},
+    "without extrapolation": {"extrapolation": 0},
+    "two threads": {"threads": 2},
+}
+SOME = [
+    "hinge, rows, weighted",
+    "squared hinge, rows, weighted",
+    "logistic, rows, weighted",
+    "epsilon, rows, weighted",
+    "intercept penalised, rows",
+    "intercept None, rows",
+    "duplicated rows, opposite label, rows",
+    "zero weights, rows",
+]
+
+
+def words(n=3000, d=2000, seed=0, dtype=np.float64):
+    """Sparse rows of unit length and noisy labels."""
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, d, density=0.01, format="csr", random_state=rng, dtype=np.float64)
+    X.data += 0.5
+    X = (sp.diags(1.0 / np.sqrt(np.maximum(np.asarray(X.multiply(X).sum(axis=1)).ravel(), 1e-12))) @ X).tocsr()
+    y = np.where(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
+    return X.astype(dtype), y
+
+
+def problem_of(X, y, loss, intercept=None, C=10.0):
+    return Problem(Rows(X), y, loss, L2(1.0), np.full(y.size, C), intercept)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("name", SOME)
+def test_every_option_reaches_the_optimum(name, options):
+    case = CASES[name]
+    problem, solver = case.build(), DualCoordinate(**options)
+    minimize(problem, solver, max_iter=1)  # compiles
+    solution = minimize(problem, solver, tol=TOL, max_time=20.0)
+    assert solution.status is Status.CONVERGED, solution.message
+    assert_honest(case.describe(), solution)
+
+
+@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=["hinge", "squared hinge"])
+def test_options_agree_on_sparse_rows(loss, intercept):
+    problem = problem_of(*words(), loss, intercept)
+    values = []
+    for options in OPTIONS.values():
+        solution = minimize(problem, DualCoordinate(**options), tol=TOL, max_time=60.0)
+        assert solution.status is Status.CONVERGED, solution.message
+        values.append(solution.certificate.primal)
+    assert values == pytest.approx(np.full(len(values), min(values)), rel=2.0 * TOL)
+
+
+def test_shrinking_visits_fewer_rows():
+    problem = problem_of(*words(), Hinge())
+    with_it, without = (minimize(problem, DualCoordinate(shrinking=flag), tol=TOL) for flag in (True, False))
+    assert with_it.history[-1].counters["passes"] < 0.7 * without.history[-1].counters["passes"]
+    assert with_it.history[-1].counters["active"] < without.history[-1].counters["active"] == 3000
+
+
+def test_the_dual_value_never_falls():
+    """Not by a step, which is exact, and not by a leap, which is guarded."""
+    solver, leaps = DualCoordinate(extrapolation=3), 0
+    X, y = words(n=400, d=2000)
+    problem = problem_of(X, y, SquaredHinge(), C=1e4)
+    state = solver.start(problem, None)
+    last = -np.inf
+    for _ in range(200):
+        trail = len(state.trail)
+        state = solver.advance(problem, state, 5)
+        leaps += trail > 0 and not state.trail
+        assert state.dual >= last - 1e-12 * abs(last)
+        np.testing.assert_allclose(state.w, X.T @ state.alpha, atol=1e-9 * np.abs(state.alpha).sum())
+        last = state.dual
+    assert leaps > 0
+
+
+def test_a_leap_that_would_lower_the_dual_is_refused(monkeypatch):
+    import maxmargin.solvers.dual_coordinate as module
+
+    X, y = words(n=400)
+    problem, solver = problem_of(X, y, SquaredHinge()), DualCoordinate()
+    calls = []
+    monkeypatch.setattr(module, "EXTRAPOLATE_AFTER", 0.0)
+    monkeypatch.setattr(module, "extrapolated", lambda points: calls.append(1) or -1e3 * points[-1])
+    solution = minimize(problem, solver, tol=1e-9)
+    assert solution.status is Status.CONVERGED
+    state = solver.start(problem, None)
+    for _ in range(60):
+        state = solver.advance(problem, state, 1)
+    assert len(calls) > 1
+    assert state.waiting > 1
+    assert state.dual == pytest.approx(solution.certificate.dual, rel=1e-3)
+
+
+def test_extrapolation_finds_the_limit_of_a_linear_iteration():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((3, 3))
+    M *= 0.9 / np.abs(np.linalg.eigvals(M)).max()
+    limit = rng.standard_normal(3)
+    points = [rng.standard_normal(3)]
+    for _ in range(5):
+        points.append(limit + M @ (points[-1] - limit))
+    np.testing.assert_allclose(extrapolated(np.array(points)), limit, atol=1e-3)
+    still = np.ones((4, 3))
+    np.testing.assert_allclose(extrapolated(still), still[0])
+
+
+def test_several_threads_give_way_to_one_when_they_stall():
+    problem, solver = problem_of(*words(n=500), Hinge()), DualCoordinate(threads=2)
+    state = solver.start(problem, None)
+    assert len(state.tours) == 2
+    state.gap = 0.0  # nothing can be smaller
+    for _ in range(3):
+        state = solver.advance(problem, state, 1)
+    assert len(state.tours) == 1
+    assert sorted(state.tours[0].order) == list(range(500))
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+def test_float32_is_used_as_it_is(dense):
+    X, y = words(n=500, d=200, dtype=np.float32)
+    X = X.toarray() if dense else X
+    problem = problem_of(X, y, Hinge())
+    stored = problem.operator.vectors[0]
+    assert np.shares_memory(stored, X if dense else X.data)
+    solution = minimize(problem, DualCoordinate(), tol=TOL)
+    same = problem_of(X.astype(np.float64), y, Hinge())
+    certificate = same.certify(solution.point)
+    assert certificate.relative_gap <= 1.001 * TOL
+    assert certificate.primal == pytest.approx(solution.certificate.primal, rel=1e-12)
+
+
+def test_equal_seeds_give_equal_bits():
+    problem = problem_of(*words(n=800), Hinge())
+    first, second = (minimize(problem, DualCoordinate(seed=3), tol=TOL).point.alpha for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_no_threads_is_refused():
+    with pytest.raises(ValueError, match="threads=0"):
+        DualCoordinate(threads=0)
+
+
+def test_zoo_has_what_is_used_here():
+    assert set(SOME) <= {case.name for case in zoo.cases()}
