@@ -13,13 +13,18 @@ from maxmargin.solvers.newton import Newton
 LOSSES = [("hinge", 1.0), ("epsilon", 0.1), ("squared hinge", 1.0), ("logistic", 1.0)]
 
 
-def rare_columns(loss, n=3000, **options):
-    """Some columns have a few non-zeros alone; standardised, these are large. Labels or targets with noise."""
+def _columns(n=3000):
+    """Some have a few non-zeros alone, which are large once all are standardised; and a noisy target."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.standard_normal((n, 4)), rng.random((n, 6)) < [0.3, 0.1, 0.03, 0.01, 0.003, 0.001]])
     X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-12)
-    y = X @ rng.standard_normal(10) + rng.standard_normal(n)
-    y = y if loss[0] == "epsilon" else np.where(y > 0.0, 1.0, -1.0)
+    return X, X @ rng.standard_normal(10) + rng.standard_normal(n)
+
+
+def rare_columns(loss, **options):
+    """A problem with rare columns."""
+    X, y = _columns()
+    y = y if loss[0] == "epsilon" else np.sign(y)
     return zoo.machine("rare columns", X, y, loss=loss, s=0.5, **options)
 
 
@@ -68,3 +73,16 @@ def test_a_step_on_near_rows_that_goes_too_far_is_taken_back(shortcuts, monkeypa
     solution = minimize(case.build(), Newton(), tol=1e-8)
     assert solution.status is Status.CONVERGED
     assert solution.certificate.relative_gap <= 1e-8
+
+
+def test_a_neighbouring_weight_is_a_good_beginning(shortcuts):
+    weights, (X, y) = np.geomspace(0.1, 10.0, 10), _columns()
+    cases = [zoo.machine(f"weight {s}", X, np.sign(y), s=s) for s in weights]
+    cold = [minimize(case.build(), Newton(), tol=1e-7) for case in cases]
+    warm = [cold[0]]
+    for case in cases[1:]:
+        warm.append(minimize(case.build(), Newton(), tol=1e-7, warm=warm[-1]))
+    for fresh, resumed in zip(cold, warm, strict=True):
+        assert resumed.status is Status.CONVERGED
+        assert resumed.certificate.primal == pytest.approx(fresh.certificate.primal, rel=2e-7)
+    assert sum(solution.iterations for solution in warm[1:]) < 0.5 * sum(solution.iterations for solution in cold[1:])

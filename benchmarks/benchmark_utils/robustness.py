@@ -85,7 +85,7 @@ def _fits(options: argparse.Namespace) -> Iterator[Fit]:
         X, y = data.read_libsvm(name)(options.data)
         if X.nnz > DENSE_ABOVE * X.shape[0] * X.shape[1]:
             X = X.toarray()
-        for form, Z in (("raw", X), ("standardised", _standardised(X))):
+        for form, Z in (("raw", X), ("standardised", standardised(X))):
             for C in (0.01, 1.0, 100.0):
                 for loss in ("hinge", "squared_hinge"):
                     say(f"{name} {form} C={C:g} {loss}")
@@ -125,7 +125,7 @@ def _excess(peer: Any, X: Any, y: Any, model: Any) -> float:
     return (primal - model.dual_objective_) / max(abs(primal), 1e-300)
 
 
-def _standardised(X: Any) -> Any:
+def standardised(X: Any) -> Any:
     """Columns with variance 1, and mean 0 where that does not make a sparse matrix dense."""
     if isinstance(X, np.ndarray):
         spread = X.std(axis=0)

@@ -114,14 +114,14 @@ class DualCoordinate:
 
         def work_on(tours: Iterator[Tour]) -> None:
             for tour in tours:
-                tour.course, tour.visited, tour.gap = _round(
+                tour.course, tour.epochs, tour.visited, tour.gap = _round(
                     rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau,
                     problem.intercept == "free", state.alpha, state.w, state.b, tour.order, tour.course,
                     self.shrinking, tour.random, epochs, not state.trail,
                 )  # fmt: skip
 
         Workers(len(state.tours)).run(work_on, state.tours)
-        state.iterations += epochs
+        state.iterations += max(tour.epochs for tour in state.tours)
         state.passes += sum(tour.visited for tour in state.tours) / max(1, state.n_rows)
         if len(state.tours) > 1 or state.passes >= state.refreshed_at + REFRESH_AFTER:
             self._refresh(problem, state)
@@ -231,6 +231,7 @@ class Tour:
     order: Index
     course: Course
     random: Array
+    epochs: int = 0  # of the last round, as the following two
     visited: int = 0
     gap: float = math.inf
 
@@ -298,8 +299,8 @@ def _round(
     vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
     alpha: Float, w: Float, b: Float, order: Index, course: Course, shrinking: bool, random: Array,
     epochs: int, fresh: bool,
-) -> tuple[Course, int, float]:  # fmt: skip
-    """Epochs over ``order[:active]`` or over all of it; rows visited, and what the last epoch saw of the gap.
+) -> tuple[Course, int, int, float]:  # fmt: skip
+    """Epochs over ``order[:active]`` or over all of it; how many, rows visited, what the last one saw of the gap.
 
     A new order is drawn if it is to be ``fresh``, and for all rows.
     A row that rests adds nothing to the gap ``sum_i s_i (loss(z_i) + loss*(-alpha_i / s_i)) + alpha_i z_i``.
@@ -307,8 +308,9 @@ def _round(
     """
     n = order.shape[0]
     active, reach, spent, violation = course
-    visited, gap = 0, 0.0
-    for _ in range(epochs):
+    made, visited, gap = 0, 0, 0.0
+    while made < epochs:
+        made += 1
         full = spent >= PATIENCE * n or active == 0
         if full:
             active, spent = n, 0.0
@@ -357,4 +359,4 @@ def _round(
         violation = largest if full else math.inf
         if violation == 0.0:
             break
-    return Course(active, reach, spent, violation), visited, gap
+    return Course(active, reach, spent, violation), made, visited, gap

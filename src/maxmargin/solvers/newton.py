@@ -21,6 +21,7 @@ KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps
 MAX_FEATURES = 1000
 FIRST_WIDTH = 2.0  # of the smoothing, relative to the targets; at 1 every row sits on a kink when w = 0
 NARROWER = 0.3
+WARM_WIDTH = 0.003  # of the first, from a point like that of a neighbouring C; a wider one would forget it
 INNER_SHARE = 0.01  # of the proximal term that the Newton decrement must fall below before the centre moves
 FIRST_DAMPING, MAX_DAMPING = 1e-4, 1e-3  # the last five numbers solved spambase, raw and scaled, with C up to 100
 FLAT_ENOUGH = 0.03  # of the slope along a direction at its beginning
@@ -93,6 +94,8 @@ class Newton:
             if warm.alpha is not None:
                 state.centre = problem.feasible(warm.alpha)
         state.score()
+        if warm is not None and state.kinked and _is_close(problem, state):
+            state.width *= WARM_WIDTH
         state.respond()
         return state
 
@@ -420,7 +423,7 @@ def _first_state(problem: Problem) -> NewtonState:
     if problem.intercept is not None:
         ridge[d] = problem.lam / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
     squares = rows.column_squares(np.full(n, 1.0 / max(1, n)))
-    outlying = rows.beyond(OUTLYING * np.sqrt(squares)) if rows.entries >= NEAR_ENTRIES else np.zeros(n, dtype=np.bool_)
+    near = rows.entries >= NEAR_ENTRIES and isinstance(problem.loss, KINKED)
     return NewtonState(
         problem=problem,
         theta=np.zeros(size),
@@ -428,7 +431,7 @@ def _first_state(problem: Problem) -> NewtonState:
         width=_first_width(problem),
         ridge=ridge,
         column_squares=np.append(squares, 1.0)[:size],
-        outlying=outlying,
+        outlying=rows.beyond(OUTLYING * np.sqrt(squares)) if near else np.zeros(n, dtype=np.bool_),
         z=np.zeros(n),
         a=np.zeros(n),
         h=np.zeros(n),
@@ -438,6 +441,13 @@ def _first_state(problem: Problem) -> NewtonState:
         multiplied=np.zeros(n),
         products=np.zeros((size, size)),
     )
+
+
+def _is_close(problem: Problem, state: NewtonState) -> bool:
+    """Whether a given point is much better than none; its gap is not computed but guessed from ``lam w = X^T c``."""
+    penalty = 0.5 * float(state.theta @ (state.ridge * state.theta))
+    primal, dual = problem.losses(state.z) + penalty, -problem.conjugates(state.centre) - penalty
+    return primal - dual < 0.5 * abs(primal)
 
 
 def _first_width(problem: Problem) -> float:
