@@ -23,7 +23,7 @@ from maxmargin.operators import ChunkedMatrix, Chunks, Columns, KernelGram, Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Features
-from maxmargin.solvers import OUT_OF_CORE, SOLVERS, automatic
+from maxmargin.solvers import OUT_OF_CORE, SOLVERS
 
 RNG = np.random.default_rng(0)
 N, D = 600, 6
@@ -261,8 +261,6 @@ def test_newton_begins_with_fewer_rows_that_fit_into_memory():
 
 
 def test_auto_takes_a_solver_that_sweeps():
-    for d in (10, 1000, 1001, 10**6):
-        assert automatic(kernelised=False, n_features=d, in_memory=False) in OUT_OF_CORE
     wide = sp.random_array((200, 1500), density=0.02, format="csr", rng=2)
     y = np.where(wide @ RNG.normal(size=1500) > 0.0, "a", "b")
     model = LinearSVC(tol=1e-4).fit(chunked(wide, [150, 50]), y)

@@ -13,7 +13,7 @@ from maxmargin import BoxQP, Problem, Status, minimize
 from maxmargin.losses import Hinge, Logistic, SquaredHinge
 from maxmargin.operators import Columns, KernelGram, Rows
 from maxmargin.penalties import L1, L2
-from maxmargin.solvers import LINEAR, SMO, SOLVERS, DualCoordinate, automatic, make_solver
+from maxmargin.solvers import LINEAR, SMO, SOLVERS, DualCoordinate, make_solver
 
 TOL = 1e-6
 CASES = {case.name: case for case in zoo.cases()}
@@ -272,14 +272,6 @@ def test_linear_solvers_are_those_that_take_rows():
             continue
         assert (cls().supports(rows) is None) == (name in LINEAR)
         assert (cls().supports(kernel) is None) == (name not in LINEAR)
-
-
-def test_automatic_choice_supports_what_it_is_chosen_for():
-    kernel = CASES["hinge, rbf, weighted"].build()
-    assert SOLVERS[automatic(kernelised=True, n_features=3)]().supports(kernel) is None
-    for d in (1, 256, 257, 5000):
-        rows = Problem(Rows(np.ones((2, d))), np.array([1.0, -1.0]), Hinge(), L2(1.0), np.ones(2))
-        assert SOLVERS[automatic(kernelised=False, n_features=d)]().supports(rows) is None
 
 
 def test_make_solver_passes_the_options_that_exist():

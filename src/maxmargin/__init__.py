@@ -17,6 +17,7 @@ from maxmargin.estimators import (
     SGDRegressor,
     Verdict,
     certify,
+    explain_solver,
 )
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
@@ -47,6 +48,7 @@ __all__ = [
     "Status",
     "Verdict",
     "certify",
+    "explain_solver",
     "load_planets",
     "minimize",
 ]

@@ -13,6 +13,10 @@ from maxmargin.solution import Certificate, Point
 class Certifiable(Protocol):
     """Anything with a primal and a dual value: ``Problem`` and ``BoxQP``."""
 
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point."""
 

@@ -99,6 +99,14 @@ def minimize(
     return run.solution(status, state.iterations)
 
 
+def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate]) -> tuple[Point, Certificate]:
+    """The better coefficients and the better dual variables of two points, with what is known of them."""
+    (early, before), (late, after) = one, other
+    primal, coefficients = (before.primal, early) if before.primal < after.primal else (after.primal, late)
+    dual, variables = (before.dual, early) if before.dual > after.dual else (after.dual, late)
+    return Point(coefficients.w, coefficients.b, variables.alpha), Certificate(primal, dual, after.passes)
+
+
 class _Run:
     """What the loop remembers: the best certified point, the history, and what certificates cost."""
 
@@ -159,6 +167,8 @@ class _Run:
         self.passes += certificate.passes
         if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start may contain compilation
             self.seconds_per_pass = (self.clock() - began) / certificate.passes
+        if self.best is not None and self.problem.separable:
+            point, certificate = best_parts(self.best, (point, certificate))
         if self.best is None or certificate.relative_gap <= self.best[1].relative_gap:
             self.best = point, certificate
         self._record(state, certificate.primal, certificate.dual, certified=True)

@@ -54,6 +54,11 @@ class Problem:
         """Whether the operator is a kernel matrix."""
         return not isinstance(self.operator, (Rows, Columns, Chunks))
 
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return not self.kernelised
+
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""
         if not (np.isfinite(point.w).all() and math.isfinite(point.b)):

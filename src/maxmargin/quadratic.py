@@ -98,6 +98,11 @@ class BoxQP:
         f = self.gram.apply(beta) / self.lam + self.shift * beta.sum()
         return np.asarray(f[self.sample])
 
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return False
+
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at the variables ``point.alpha``, moved into the feasible set first."""
         if point.alpha is None:

@@ -58,6 +58,11 @@ class SoftmaxProblem:
             ridge[-1] = self.lam / self.intercept_scale**2 if self.intercept == "penalised" else 0.0
         return ridge
 
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return True
+
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""
         if not np.isfinite(point.w).all():

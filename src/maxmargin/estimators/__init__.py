@@ -1,6 +1,7 @@
 """The scikit-learn face of the library."""
 
 from maxmargin.estimators.certification import Verdict, certify
+from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
@@ -25,4 +26,5 @@ __all__ = [
     "SGDRegressor",
     "Verdict",
     "certify",
+    "explain_solver",
 ]

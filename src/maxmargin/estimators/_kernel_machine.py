@@ -18,16 +18,17 @@ from maxmargin.estimators._kernels import (
     KERNEL_NAMES,
     bandwidth,
     kernel_scores,
-    kernel_solver,
     shared_operator,
     task_operator,
 )
 from maxmargin.estimators._task import Task
+from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.quadratic import BoxQP
 from maxmargin.solution import Solution
 from maxmargin.solvers import LINEAR
+from maxmargin.solvers.choice import Choice, choose
 from maxmargin.threads import workers_for
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
@@ -59,6 +60,13 @@ class KernelMachine(CertifiedEstimator):
 
     _posed_as_rows_if_linear: ClassVar[bool]
 
+    def _choice(self, X: Any) -> Choice:
+        """The solver for some samples. With a linear kernel it sees rows of features if the problem can be posed so."""
+        if self.solver != "auto":
+            return given(self)
+        as_rows = self.kernel == "linear" and self._posed_as_rows_if_linear
+        return choose(traits_of(self, X, kernelised=not as_rows))
+
     def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
         """The problems to solve."""
         raise NotImplementedError
@@ -81,7 +89,9 @@ class KernelMachine(CertifiedEstimator):
             _check.check_kernel_matrix(self, X)
         plan = self._plan(X, y, sample_weight)
         self._gamma = bandwidth(self, X, plan.weights)
-        solver = kernel_solver(self, X.shape[1], rows_allowed=self._posed_as_rows_if_linear)
+        solver = self._choice(X).make(
+            tol=self.tol, shrinking=self.shrinking, max_memory=self.cache_size, seed=self._seed()
+        )
         as_rows = self._posed_as_rows_if_linear and self.kernel == "linear" and solver.name in LINEAR
 
         workers = workers_for(self.n_jobs)

@@ -11,8 +11,7 @@ from maxmargin.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
 from maxmargin.operators.gram import checked_values, dense64, rounding_of_rbf
 from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
-from maxmargin.protocols import Float, Kernel, Operator, Solver
-from maxmargin.solvers import automatic, make_solver
+from maxmargin.protocols import Float, Kernel, Operator
 from maxmargin.threads import Workers, workers_for
 
 SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
@@ -92,23 +91,6 @@ def shared_operator(estimator: Any, X: Any, n_tasks: int, *, as_rows: bool, work
     gram = training_operator(estimator, X, workers)
     fits = StoredGram.megabytes(X.shape[0]) <= 0.5 * estimator.cache_size
     return StoredGram(gram) if fits and n_tasks > 2 and isinstance(gram, KernelGram) and gram.fits_single else gram
-
-
-def kernel_solver(estimator: Any, n_features: int, *, rows_allowed: bool) -> Solver:
-    """The solver of a kernel machine.
-
-    With a linear kernel, "auto" stands for one that sees rows of features if the problem can be posed so.
-    """
-    name = estimator.solver
-    if name == "auto":
-        name = automatic(kernelised=estimator.kernel != "linear" or not rows_allowed, n_features=n_features)
-    return make_solver(
-        name,
-        tol=estimator.tol,
-        shrinking=estimator.shrinking,
-        max_memory=estimator.cache_size,
-        seed=estimator._seed(),
-    )
 
 
 def single_error(estimator: Any, X: Any) -> Float | None:

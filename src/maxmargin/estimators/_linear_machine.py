@@ -15,13 +15,15 @@ from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
 from maxmargin.estimators._task import Task
+from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import scores_of
 from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Solution
-from maxmargin.solvers import DualCoordinate, Newton, automatic, make_automatic, make_solver
+from maxmargin.solvers import DualCoordinate, Newton
+from maxmargin.solvers.choice import Choice, choose
 from maxmargin.threads import Workers, workers_for
 
 LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
@@ -46,12 +48,13 @@ class LinearMachine(CertifiedEstimator):
         """What one task minimises."""
         raise NotImplementedError
 
-    def _solver_name(self, X: Any) -> str:
+    def _choice(self, X: Any) -> Choice:
+        """The solver for some samples."""
         if self.solver != "auto":
-            return str(self.solver)
+            return given(self)
         if self.dual == "auto":
-            return automatic(kernelised=False, n_features=X.shape[1], in_memory=not isinstance(X, ChunkedMatrix))
-        return DualCoordinate.name if self.dual else Newton.name
+            return choose(traits_of(self, X))
+        return Choice(DualCoordinate.name if self.dual else Newton.name, f"dual={self.dual} was asked for")
 
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
@@ -61,11 +64,9 @@ class LinearMachine(CertifiedEstimator):
 
     def _solve(self, X: Any, tasks: Sequence[Task], s: Float, listeners: FitTasks) -> list[Solution]:
         """The solutions of the tasks, for losses of the weights ``s``."""
-        name = self._solver_name(X)
-        _check.check_reading(X, name)
-        options = {"shrinking": getattr(self, "shrinking", True), "seed": self._seed()}
-        make = make_automatic if self.solver == "auto" else make_solver
-        solver = make(name, **options)
+        choice = self._choice(X)
+        _check.check_reading(X, choice.name)
+        solver = choice.make(shrinking=getattr(self, "shrinking", True), seed=self._seed())
         workers = workers_for(self.n_jobs)
         rows = rows_of(X, workers)
 

@@ -25,6 +25,7 @@ from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
 from maxmargin.estimators._task import Task
+from maxmargin.estimators.explanation import given
 from maxmargin.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -41,6 +42,7 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point, Solution, Status
 from maxmargin.solvers import SGD, make_solver
+from maxmargin.solvers.choice import Choice
 from maxmargin.solvers.sgd import LEARNING_RATES, ORDERS, SGDState
 from maxmargin.threads import Workers
 
@@ -109,6 +111,10 @@ class StochasticEstimator(CertifiedEstimator):
             )
         if not self.shuffle and self.order not in ("auto", "cyclic"):
             raise ValueError(f"shuffle=False contradicts order={self.order!r}; leave one of them at its default.")
+
+    def _choice(self, X: Any) -> Choice:
+        """The solver, which is never chosen by the samples."""
+        return given(self)
 
     def _make_solver(self: Any) -> Any:
         order = ("permutation" if self.shuffle else "cyclic") if self.order == "auto" else self.order

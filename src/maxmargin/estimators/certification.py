@@ -53,7 +53,8 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Solver
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
-from maxmargin.solvers import DualCoordinate, SoftmaxNewton, automatic, make_solver
+from maxmargin.solvers import DualCoordinate, SoftmaxNewton
+from maxmargin.solvers.choice import Traits, choose
 
 DUAL_BOUND_TOL = 1e-8
 DUAL_BOUND_SECONDS = 60.0
@@ -485,7 +486,8 @@ def _dual_bound(problem: Problem, point: Point) -> Float:
 
 def _solver_of(X: Any) -> Solver:
     """The usual solver for a matrix."""
-    return make_solver(automatic(kernelised=False, n_features=X.shape[1], in_memory=not isinstance(X, ChunkedMatrix)))
+    n, d = X.shape
+    return choose(Traits(n, d, in_memory=not isinstance(X, ChunkedMatrix))).make()
 
 
 def _judge_smooth(model: Any, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: Solver) -> Certificate:

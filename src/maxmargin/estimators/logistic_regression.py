@@ -19,12 +19,13 @@ from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iter
 from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
 from maxmargin.estimators._problems import logistic_problem, softmax_problem
 from maxmargin.estimators._task import Task
-from maxmargin.operators import ChunkedMatrix
+from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Features, Float
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Solution
-from maxmargin.solvers import DualCoordinate, SoftmaxNewton, automatic
+from maxmargin.solvers import DualCoordinate, SoftmaxNewton
+from maxmargin.solvers.choice import Choice, choose
 
 # Names of methods, not of problems: all of these minimise the same function, liblinear with a penalised intercept.
 SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
@@ -282,14 +283,14 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
             return softmax_problem(operator, y.astype(np.int64), self.classes_.size, s, kind, scale)
         return logistic_problem(operator, y, s, kind, scale)
 
-    def _solver_name(self, X: Any) -> str:
+    def _choice(self, X: Any) -> Choice:
         if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
-            return str(self.solver)
-        if self._all_at_once:
-            return SoftmaxNewton.name
+            return given(self)
+        if hasattr(self, "classes_") and self._all_at_once:
+            return Choice(SoftmaxNewton.name, "all classes are fitted at once")
         if self.dual:
-            return DualCoordinate.name
-        return automatic(kernelised=False, n_features=X.shape[1], in_memory=not isinstance(X, ChunkedMatrix))
+            return Choice(DualCoordinate.name, "dual=True was asked for")
+        return choose(traits_of(self, X))
 
     def _refuse_penalties(self) -> None:
         if self.penalty not in ("l2", "deprecated") or self.l1_ratio not in (0, None):

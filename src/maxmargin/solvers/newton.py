@@ -133,8 +133,8 @@ class Newton:
         d = problem.operator.n_features  # type: ignore[attr-defined]
         w = state.theta[:d].copy()
         b = float(state.theta[d]) if problem.intercept is not None else 0.0
-        if state.finer:  # the dual variables of a few rows are no point for all of them
-            return Point(w, b, None)
+        if state.finer:  # the dual variables of a few rows say nothing about all of them
+            return Point(w, b, np.zeros(problem.y.size))
         if problem.intercept == "free":
             b = problem.best_intercept(state.z - b)
         return Point(w, b, state.a.copy())

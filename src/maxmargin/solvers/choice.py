@@ -1,0 +1,106 @@
+"""What ``solver="auto"`` stands for: one table, measured by ``benchmarks/regret.py``, that explains itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from maxmargin.protocols import Solver
+from maxmargin.solvers import make_solver
+from maxmargin.solvers.newton import MAX_FEATURES
+from maxmargin.solvers.relay import Relay
+
+NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
+FEW_SAMPLES = 8  # per feature
+MANY_SAMPLES = 600  # per feature: newton solves a part of them first, so that every budget of time gives something
+MANY_ENTRIES = 2_000_000
+PASSES, PRODUCTS = 25, 5  # of a typical fit by newton; measured on a9a, covtype, mnist
+READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a second
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of a problem before it is solved."""
+
+    n_samples: int
+    n_features: int
+    entries: int = 0  # that are stored
+    kinked: bool = False  # a loss whose slope jumps: hinge, epsilon-insensitive
+    l1: bool = False  # a penalty with an L1 part
+    kernelised: bool = False  # samples are seen through a kernel matrix
+    in_memory: bool = True
+    max_time: float | None = None
+
+    @property
+    def newton_seconds(self) -> float:
+        """About as long as newton takes."""
+        return PASSES * self.entries / READ + PRODUCTS * self.entries * self.row_length / MULTIPLIED
+
+    @property
+    def row_length(self) -> float:
+        """Entries of a row."""
+        return self.entries / max(1, self.n_samples)
+
+    @property
+    def thinnable(self) -> bool:
+        """Whether newton begins with a part of the samples."""
+        return self.entries >= MANY_ENTRIES and self.n_samples >= MANY_SAMPLES * self.n_features
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A solver, perhaps another that takes over from it, and why."""
+
+    name: str
+    reason: str
+    successor: str | None = None
+
+    def make(self, **options: Any) -> Solver:
+        """The solver, with those of the options that it has."""
+        solver = make_solver(self.name, **options)
+        return Relay(solver, make_solver(self.successor), NEWTON_STEPS) if self.successor else solver
+
+    def __str__(self) -> str:
+        relief = f", and '{self.successor}' takes over after {NEWTON_STEPS} steps" if self.successor else ""
+        return f"'{self.name}', because {self.reason}{relief}."
+
+
+def choose(traits: Traits) -> Choice:
+    """The solver that "auto" stands for. The first line that applies counts.
+
+    ==============================================================  ===================  ==================
+    problem                                                         solver               takes over
+    ==============================================================  ===================  ==================
+    seen through a kernel                                           ``decomposition``
+    a penalty with an L1 part                                       ``smoothed``
+    more than 1000 features, in memory                              ``dual_coordinate``
+    more than 1000 features, read in chunks                         ``smoothed``
+    no time for newton, and too few samples to begin with a part    ``sgd``
+    a loss with kinks, fewer than 8 samples per feature             ``interior_point``
+    all others                                                      ``newton``           ``interior_point``
+    ==============================================================  ===================  ==================
+
+    The tolerance is not in the table: where ``newton`` is not the fastest at 1e-3, it lost milliseconds in all that was
+    measured. Neither is the density, beyond what it does to the number of entries.
+    """
+    t = traits
+    n, d = f"{t.n_samples} samples", f"{t.n_features} features"
+    if t.kernelised:
+        return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
+    if t.l1:
+        return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
+    if t.n_features > MAX_FEATURES:
+        many = f"{d} are too many for a matrix of their products"
+        if not t.in_memory:
+            return Choice("smoothed", f"{many}, and it reads the samples from beginning to end, as chunks have to be")
+        return Choice("dual_coordinate", f"{many}, and it needs one row at a time")
+    if t.max_time is not None and t.max_time < 0.5 * t.newton_seconds and not t.thinnable and t.in_memory:
+        return Choice(
+            "sgd",
+            f"max_time={t.max_time:g} ends before 'newton' would have begun to be useful, and a few passes are not",
+        )
+    if t.kinked and t.n_samples < FEW_SAMPLES * t.n_features:
+        return Choice("interior_point", f"{n} for {d} leave 'newton' few to learn from at a kink; its steps need none")
+    return Choice(
+        "newton", f"with {d} its steps are cheap and few, whatever the scales of the columns", "interior_point"
+    )

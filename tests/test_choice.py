@@ -1,0 +1,99 @@
+"""What "auto" stands for: whatever it chooses can solve the problem, and says why."""
+
+import numpy as np
+import pytest
+import sklearn.svm
+from hypothesis import given
+from hypothesis import strategies as st
+
+import maxmargin
+import zoo
+from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.minimize import best_parts, minimize
+from maxmargin.operators import Rows
+from maxmargin.penalties import L1, L2
+from maxmargin.problem import Problem
+from maxmargin.solution import Certificate, Point, Status
+from maxmargin.solvers import OUT_OF_CORE, SOLVERS
+from maxmargin.solvers.choice import Traits, choose
+from maxmargin.solvers.newton import Newton
+
+FLAGS = st.booleans()
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**5), FLAGS, FLAGS, FLAGS, st.sampled_from([None, 1e-3, 1.0, 1e6]))
+def test_the_choice_can_solve_what_it_is_chosen_for(n, d, kinked, l1, in_memory, max_time):
+    choice = choose(Traits(n, d, n * d, kinked, l1, in_memory=in_memory, max_time=max_time))
+    few = Problem(
+        Rows(np.ones((2, d))),
+        np.array([1.0, -1.0]),
+        Hinge() if kinked else SquaredHinge(),
+        (L1 if l1 else L2)(1.0),
+        np.ones(2),
+    )
+    assert choice.make().supports(few) is None
+    assert in_memory or choice.name in OUT_OF_CORE
+    assert choice.name in str(choice)
+
+
+def test_a_kernel_is_for_solvers_of_kernels():
+    choice = choose(Traits(10, 3, 30, kernelised=True))
+    assert (
+        SOLVERS[choice.name]().supports(next(c for c in zoo.cases() if c.name == "hinge, rbf, weighted").build())
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "shape", "name"),
+    [
+        (maxmargin.LinearSVC(), (1000, 20), "newton"),
+        (maxmargin.LinearSVC(loss="hinge"), (1000, 500), "interior_point"),
+        (maxmargin.LinearSVC(), (50, 2000), "dual_coordinate"),
+        (maxmargin.LinearSVC(dual=True), (1000, 20), "dual_coordinate"),
+        (maxmargin.LinearSVC(solver="smoothed"), (1000, 20), "smoothed"),
+        (maxmargin.LinearSVR(), (1000, 20), "newton"),
+        (maxmargin.LogisticRegression(), (1000, 20), "newton"),
+        (maxmargin.SVC(), (1000, 20), "decomposition"),
+        (maxmargin.SVC(kernel="linear"), (1000, 20), "newton"),
+        (maxmargin.NuSVC(kernel="linear"), (1000, 20), "decomposition"),
+        (maxmargin.OneClassSVM(), (1000, 20), "decomposition"),
+        (maxmargin.SGDClassifier(), (1000, 20), "sgd"),
+    ],
+    ids=str,
+)
+def test_the_explanation_names_the_solver_that_is_used(estimator, shape, name):
+    X = np.random.default_rng(0).normal(size=shape)
+    sentence = maxmargin.explain_solver(estimator, X)
+    assert f"{shape[0]} x {shape[1]} uses '{name}', because " in sentence
+    assert sentence.endswith(".")
+    if shape[0] <= 50 and not isinstance(estimator, maxmargin.OneClassSVM):
+        assert estimator.fit(X, X[:, 0] > 0.0).solution_.solver == name
+
+
+def test_only_our_estimators_are_explained():
+    with pytest.raises(TypeError, match="LinearSVC is no estimator of maxmargin"):
+        maxmargin.explain_solver(sklearn.svm.LinearSVC(), np.zeros((3, 2)))
+
+
+def test_the_better_part_of_each_point_is_kept():
+    early = Point(np.array([1.0]), 1.0, np.array([1.0])), Certificate(5.0, 3.0)
+    late = Point(np.array([2.0]), 2.0, np.array([2.0])), Certificate(4.0, 1.0)
+    point, certificate = best_parts(early, late)
+    assert (point.w[0], point.b, point.alpha[0]) == (2.0, 2.0, 1.0)
+    assert (certificate.primal, certificate.dual) == (4.0, 3.0)
+
+
+def test_a_fit_that_is_stopped_early_keeps_the_best_coefficients_and_the_best_bound():
+    """Newton's first dual variables are worse than none, its first coefficients are not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    y = np.where(X[:, 0] + rng.normal(size=3000) > 0.0, 1.0, -1.0)
+    problem = Problem(Rows(X), y, Hinge(), L2(1.0), np.ones(3000))
+    start = minimize(problem, Newton(), max_iter=0).certificate
+    stopped = minimize(problem, Newton(), max_iter=2)
+    assert stopped.status is Status.MAX_ITER
+    assert stopped.certificate.primal < 0.7 * start.primal
+    assert stopped.certificate.dual >= start.dual
+    judged = problem.certify(stopped.point)
+    assert (judged.primal, judged.dual) == (stopped.certificate.primal, stopped.certificate.dual)
