@@ -190,7 +190,7 @@ def test_bad_parameters_of_svc(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"penalty": "l1"}, "penalty='l1' has no solver in this version of LinearSVC; use penalty='l2'."),
+        ({"penalty": "l1", "dual": True}, "dual=True contradicts penalty='l1', which is minimised in the primal"),
         ({"penalty": "l0"}, "The 'penalty' parameter of LinearSVC must be a str among"),
         ({"loss": "logistic"}, "The 'loss' parameter of LinearSVC must be a str among"),
         ({"multi_class": "crammer_singer"}, "has no solver in this version; use 'ovr' or 'ovo'."),

@@ -14,6 +14,7 @@ from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._problems import l1_share
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
@@ -52,7 +53,7 @@ class LinearMachine(CertifiedEstimator):
         """The solver for some samples."""
         if self.solver != "auto":
             return given(self)
-        if self.dual == "auto":
+        if self.dual == "auto" or l1_share(self) > 0.0:
             return choose(traits_of(self, X))
         return Choice(DualCoordinate.name if self.dual else Newton.name, f"dual={self.dual} was asked for")
 

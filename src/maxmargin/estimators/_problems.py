@@ -25,15 +25,31 @@ import numpy as np
 from maxmargin.certificate import Certifiable
 from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
 from maxmargin.operators import Gram
-from maxmargin.penalties import L2
+from maxmargin.penalties import L1, L2, ElasticNet
 from maxmargin.problem import Problem
-from maxmargin.protocols import Features, Float, Index, Intercept, Operator
+from maxmargin.protocols import Features, Float, Index, Intercept, Operator, Penalty
 from maxmargin.quadratic import BoxQP
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
 
 VANISHING = 1e-12
 GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
+
+
+def l1_share(model: Any) -> float:
+    """``r`` in the penalty ``r |w|_1 + (1 - r)/2 |w|^2`` of a linear model: what `penalty` says, else `l1_ratio`."""
+    penalty = getattr(model, "penalty", "l2")
+    if penalty in ("l2", "l1"):
+        return float(penalty == "l1")
+    return float(model.l1_ratio or 0.0)
+
+
+def penalty_of(model: Any, strength: float = 1.0) -> Any:
+    """The penalty of a linear model."""
+    r = l1_share(model)
+    if r in (0.0, 1.0):
+        return L1(strength) if r else L2(strength)
+    return ElasticNet(strength, r)
 
 
 def hinge_problem(operator: Operator, y: Float, s: Float, loss: str, intercept: Intercept) -> Problem:
@@ -52,9 +68,11 @@ def tube_problem(
     return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept, scale)
 
 
-def logistic_problem(operator: Operator, y: Float, s: Float, intercept: Intercept, scale: float) -> Problem:
-    """``1/2 |w|^2 + sum_i s_i log(1 + exp(-y_i (w.x_i + b)))``; a penalised intercept adds ``b^2 / (2 scale^2)``."""
-    return Problem(operator, y, Logistic(), L2(1.0), s, intercept, scale)
+def logistic_problem(
+    operator: Operator, y: Float, s: Float, penalty: Penalty, intercept: Intercept, scale: float
+) -> Problem:
+    """``R(w) + sum_i s_i log(1 + exp(-y_i (w.x_i + b)))``; a penalised intercept adds ``R(b / scale)``."""
+    return Problem(operator, y, Logistic(), penalty, s, intercept, scale)
 
 
 def softmax_problem(

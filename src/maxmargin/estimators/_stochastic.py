@@ -24,6 +24,7 @@ from maxmargin.estimators import _check
 from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._problems import penalty_of
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.explanation import given
 from maxmargin.losses import (
@@ -37,7 +38,6 @@ from maxmargin.losses import (
 )
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import scores_of
-from maxmargin.penalties import L1, L2, ElasticNet
 from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point, Solution, Status
@@ -81,14 +81,7 @@ def linear_problem(model: Any, rows: Features, y: Float, s: Float, total: float)
         "epsilon_insensitive": EpsilonInsensitive(float(model.epsilon)),
         "squared_epsilon_insensitive": SquaredEpsilonInsensitive(float(model.epsilon)),
     }[model.loss]
-    return Problem(rows, y, loss, _penalty(model, float(model.alpha) * total), s, intercept)  # type: ignore[arg-type]
-
-
-def _penalty(model: Any, strength: float) -> Any:
-    ratio = {"l2": 0.0, "l1": 1.0, "elasticnet": float(model.l1_ratio)}[model.penalty]
-    if ratio in (0.0, 1.0):
-        return L1(strength) if ratio else L2(strength)
-    return ElasticNet(strength, ratio)
+    return Problem(rows, y, loss, penalty_of(model, float(model.alpha) * total), s, intercept)  # type: ignore[arg-type]
 
 
 class StochasticEstimator(CertifiedEstimator):

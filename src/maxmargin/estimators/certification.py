@@ -25,10 +25,12 @@ from maxmargin.estimators._problems import (
     certificate_at,
     hinge_problem,
     hull_distance,
+    l1_share,
     logistic_problem,
     nu_classification,
     nu_regression,
     one_class,
+    penalty_of,
     softmax_problem,
     tube_problem,
 )
@@ -53,7 +55,7 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Solver
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
-from maxmargin.solvers import DualCoordinate, SoftmaxNewton
+from maxmargin.solvers import DualCoordinate, Smoothed, SoftmaxNewton
 from maxmargin.solvers.choice import Traits, choose
 
 DUAL_BOUND_TOL = 1e-8
@@ -136,10 +138,10 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
     Notes
     -----
     scikit-learn's ``LinearSVC``, ``LinearSVR``, ``SGDClassifier`` and ``SGDRegressor`` keep no dual variables. With
-    smooth losses they follow from the scores. With the others they do not, so the dual bound is computed by
-    `DualCoordinate`, which is generous to the model. That of its ``LogisticRegression`` is computed by solving, too:
-    far from the optimum, variables that follow from the scores prove little. Its ``NuSVR`` does not tell the width of
-    its tube; the best one is taken.
+    smooth losses and the L2 penalty they follow from the scores. With the others they do not, so the dual bound is
+    computed by `DualCoordinate` or, for an L1 norm, by `Smoothed`, which is generous to the model. That of its
+    ``LogisticRegression`` is computed by solving, too: far from the optimum, variables that follow from the scores
+    prove little. Its ``NuSVR`` does not tell the width of its tube; the best one is taken.
 
     Examples
     --------
@@ -272,7 +274,6 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
     codes = _codes(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()
-    penalty = L1(1.0) if model.penalty == "l1" else L2(1.0)
     scale = float(model.intercept_scaling)
     intercept = _intercept_of(model, "penalised")
     tasks = binary_tasks(codes, model.classes_, model.multi_class)
@@ -280,14 +281,13 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
-        problem = Problem(rows, task.y, loss, penalty, s[task.members], intercept, scale)
+        problem = Problem(rows, task.y, loss, penalty_of(model), s[task.members], intercept, scale)
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), _linear_dual(model, k, task))
-        if point.alpha is None and model.loss == "hinge":
+        if point.alpha is None and (model.loss == "hinge" or model.penalty == "l1"):
             point = Point(point.w, point.b, _dual_bound(problem, point))
         certificates.append(certify_point(problem, point))
-    norm = "|w|_1" if model.penalty == "l1" else "1/2 |w|^2"
     power = "" if model.loss == "hinge" else "^2"
-    formula = f"{norm} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
+    formula = f"{_norm(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
     return _verdict(formula, tasks, certificates)
 
 
@@ -310,16 +310,21 @@ def _judge_linear_svr(model: Any, data: _Data) -> Verdict:
 @_judge.register(TheirLogisticRegression)
 def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
     """Of two classes, each class against the rest, or all at once."""
-    penalty = getattr(model, "penalty", "l2")
-    if penalty not in ("l2", "deprecated") or model.l1_ratio not in (0, None) or np.isinf(model.C):
-        raise ValueError("certify judges LogisticRegression with the L2 penalty and a finite C, no other problem.")
+    all_at_once = model.classes_.size > 2 and getattr(model, "multi_class", "multinomial") != "ovr"
+    if getattr(model, "penalty", "l2") is None or np.isinf(model.C):
+        raise ValueError("certify judges LogisticRegression with a penalty and a finite C; this one has no penalty.")
+    if all_at_once and l1_share(model) > 0.0:
+        raise ValueError(
+            f"certify judges LogisticRegression of more than two classes at once with the L2 penalty; this one has "
+            f"{model.classes_.size} classes and the penalty {_norm(model)}."
+        )
     codes = _codes(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     intercept = _intercept_of(model, "penalised" if model.solver == "liblinear" else "free")
     rows, scale = rows_of(data.X), float(model.intercept_scaling)
     W = np.asarray(model.coef_, dtype=np.float64)
     b = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), W.shape[0])
-    if model.classes_.size > 2 and getattr(model, "multi_class", "multinomial") != "ovr":
+    if all_at_once:
         tasks: list[Task] = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
         theta = np.column_stack([W, b]) if intercept is not None else W
         problem = softmax_problem(rows, codes, model.classes_.size, s, intercept, scale)
@@ -327,10 +332,10 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
         formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
     else:
         tasks = list(binary_tasks(codes, model.classes_, "ovr"))
-        solver = _solver_of(data.X)
-        problems = [logistic_problem(rows, task.y, s, intercept, scale) for task in tasks]
+        solver = _solver_of(data.X) if l1_share(model) == 0.0 else Smoothed()
+        problems = [logistic_problem(rows, task.y, s, penalty_of(model), intercept, scale) for task in tasks]
         certificates = [_judge_smooth(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))]
-        formula = "1/2 |w|^2 + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
+        formula = f"{_norm(model)} + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
     return _verdict(formula + KINDS[intercept], tasks, certificates)
 
 
@@ -433,6 +438,12 @@ def _intercept_of(model: Any, automatic: Any) -> Any:
     return automatic if getattr(model, "fit_intercept", True) else None
 
 
+def _norm(model: Any) -> str:
+    """The penalty of a linear model, as a formula."""
+    r = l1_share(model)
+    return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+
+
 def _pieces(model: Any, tasks: list[BinaryTask], n: int) -> Iterator[tuple[BinaryTask, Float, float]]:
     """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
     dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
@@ -480,7 +491,12 @@ def _linear_dual(model: Any, k: int, task: Task) -> Float | None:
 def _dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
-    solver = DualCoordinate() if isinstance(problem.operator, Rows) else _solver_of(problem.operator.matrix)  # type: ignore[attr-defined]
+    if not isinstance(problem.penalty, L2):
+        solver: Solver = Smoothed()
+    elif isinstance(problem.operator, Rows):
+        solver = DualCoordinate()
+    else:
+        solver = _solver_of(problem.operator.matrix)  # type: ignore[attr-defined]
     return _solved_dual(problem, Point(point.w, point.b, slopes), solver)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.estimators._problems import l1_share
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.solvers.choice import Choice, Traits
@@ -50,8 +51,8 @@ def traits_of(estimator: Any, X: Any, **known: Any) -> Traits:
     else:
         entries = X.nnz if is_sparse(X) else n * d
     kinked = getattr(estimator, "loss", "") in KINKED_LOSSES
-    in_memory = not isinstance(X, ChunkedMatrix)
-    return Traits(n, d, entries, kinked, in_memory=in_memory, max_time=estimator.max_time, **known)
+    l1, in_memory = l1_share(estimator) > 0.0, not isinstance(X, ChunkedMatrix)
+    return Traits(n, d, entries, kinked, l1, in_memory=in_memory, max_time=estimator.max_time, **known)
 
 
 def given(estimator: Any) -> Choice:

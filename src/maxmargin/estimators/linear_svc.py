@@ -15,8 +15,8 @@ from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
 from maxmargin.estimators._fit import all_or_nothing
 from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
 from maxmargin.estimators._probability import Samples, calibrate, warn_of_missing_folds
+from maxmargin.estimators._problems import penalty_of
 from maxmargin.losses import Hinge, SquaredHinge
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Index
 
@@ -28,17 +28,20 @@ class LinearSVC(Classifier, LinearMachine):
 
     ``1/2 |w|^2 + C sum_i c_i loss(y_i (w.x_i + b))`` with the squared hinge or the hinge,
 
-    where ``c_i`` is the class weight times the sample weight. By default the intercept is penalised as in LIBLINEAR:
-    ``b^2 / (2 intercept_scaling^2)`` is added. ``intercept="free"`` gives the problem of ``SVC(kernel="linear")``.
+    where ``c_i`` is the class weight times the sample weight; ``penalty="l1"`` has ``|w|_1`` instead of ``1/2 |w|^2``.
+    By default the intercept is penalised as in LIBLINEAR: ``b^2 / (2 intercept_scaling^2)`` is added, or
+    ``|b| / intercept_scaling``. ``intercept="free"`` gives, with "l2", the problem of ``SVC(kernel="linear")``.
 
     Parameters
     ----------
-    penalty : {"l2"}, default="l2"
-        Norm of the coefficients. "l1" is refused: no solver of this version has it.
+    penalty : {"l2", "l1"}, default="l2"
+        Norm of the coefficients; "l1" sets many of them to exactly zero. With the hinge, "l1" is a linear program,
+        which takes several times as long as with the squared hinge.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a margin.
     dual : "auto" or bool, default="auto"
         True is "dual_coordinate", False is "newton", whatever the number of features. The problem is the same.
+        "l1" has no dual method: True is refused.
     tol : float, default=1e-4
         Relative duality gap at which to stop.
     C : float, default=1.0
@@ -62,9 +65,7 @@ class LinearSVC(Classifier, LinearMachine):
     shrinking : bool, default=True
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
-        Name of a solver; "auto" is "newton" for up to 256 features, where "interior_point" takes over after 100
-        steps, and "dual_coordinate" for more. Data that are read in chunks have "newton" up to 1000 features and
-        "smoothed" for more.
+        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -246,11 +247,11 @@ class LinearSVC(Classifier, LinearMachine):
         """What one task minimises."""
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         intercept = _check.check_intercept(self, "penalised")
-        return Problem(operator, y, loss, L2(1.0), s, intercept, float(self.intercept_scaling))
+        return Problem(operator, y, loss, penalty_of(self), s, intercept, float(self.intercept_scaling))
 
     def _refuse_contradictions(self) -> None:
-        if self.penalty == "l1":
-            raise ValueError("penalty='l1' has no solver in this version of LinearSVC; use penalty='l2'.")
+        if self.penalty == "l1" and self.dual is True:
+            raise ValueError("dual=True contradicts penalty='l1', which is minimised in the primal; use dual=False.")
         if self.multi_class == "crammer_singer":
             raise ValueError("multi_class='crammer_singer' has no solver in this version; use 'ovr' or 'ovo'.")
         super()._refuse_contradictions()

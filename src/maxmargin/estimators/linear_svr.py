@@ -58,9 +58,7 @@ class LinearSVR(RegressorMixin, LinearMachine):
     shrinking : bool, default=True
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
-        Name of a solver; "auto" is "newton" for up to 256 features, where "interior_point" takes over after 100
-        steps, and "dual_coordinate" for more. Data that are read in chunks have "newton" up to 1000 features and
-        "smoothed" for more.
+        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False

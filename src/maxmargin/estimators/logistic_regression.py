@@ -17,7 +17,7 @@ from maxmargin.estimators._callbacks import FitTasks, with_callbacks
 from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts
 from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
-from maxmargin.estimators._problems import logistic_problem, softmax_problem
+from maxmargin.estimators._problems import l1_share, logistic_problem, penalty_of, softmax_problem
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.problem import Problem
@@ -32,29 +32,30 @@ SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "s
 
 
 class LogisticRegression(ClassifierMixin, LinearMachine):
-    """Logistic regression with an L2 penalty.
+    """Logistic regression with an L2, L1 or elastic-net penalty.
 
     Minimises, for two classes,
 
-    ``1/2 |w|^2 + C sum_i c_i log(1 + exp(-y_i (w.x_i + b)))``
+    ``R(w) + C sum_i c_i log(1 + exp(-y_i (w.x_i + b)))`` with ``R(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2``
 
     and for more, all of them at once,
 
     ``1/2 |W|^2 + C sum_i c_i (log sum_k exp(w_k.x_i + b_k) - (w_y.x_i + b_y))`` with ``y = y_i``,
 
     where ``c_i`` is the class weight times the sample weight, and proves how close it came: `duality_gap_`. The
-    intercepts are free, that is, not penalised.
+    intercepts are free, that is, not penalised; ``intercept="penalised"`` adds ``R(b / intercept_scaling)``.
 
     Parameters
     ----------
-    penalty : {"l2"}, default="l2"
-        Norm of the coefficients. "l1", "elasticnet" and None are refused: no solver of this version has them.
+    penalty : {"auto", "l2", "l1", "elasticnet"}, default="auto"
+        Norm of the coefficients. "auto" and "elasticnet" are what `l1_ratio` says. None is refused: there may be no
+        optimum. An L1 norm is for two classes or ``multi_class="ovr"``.
     C : float, default=1.0
         Weight of the losses against the norm.
     l1_ratio : float, default=0.0
-        0 is the L2 penalty; other values are refused.
+        Share of the L1 norm: 0 is the L2 penalty, 1 the L1 penalty, anything between the elastic net.
     dual : bool, default=False
-        True is "dual_coordinate", for two classes or one against the rest. The problem is the same.
+        True is "dual_coordinate", for the L2 penalty and two classes or one against the rest. The problem is the same.
     tol : float, default=1e-4
         Relative duality gap at which to stop.
     fit_intercept : bool, default=True
@@ -66,10 +67,9 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
     random_state : int, RandomState or None, default=None
         Seed of the solver's permutations; None is a fixed seed.
     solver : str, default="auto"
-        Name of a solver; "auto" is "softmax_newton" for more than two classes at once, otherwise "newton" for up to 256
-        features and "dual_coordinate" for more ("newton" up to 1000 and "smoothed" for more if the data are read in
-        chunks). scikit-learn's names ("lbfgs", "liblinear", "newton-cg",
-        "newton-cholesky", "sag", "saga") are taken for "auto": they solve the same problem.
+        Name of a solver; "auto" is "softmax_newton" for more than two classes at once; otherwise `explain_solver`
+        says. scikit-learn's names ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga") are taken for
+        "auto": they solve the same problem.
     max_iter : int, default=-1
         Limit on the solver's iterations (epochs or Newton steps); -1 for none.
     verbose : int, default=0
@@ -108,7 +108,8 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in LINEAR_CONSTRAINTS.items() if name != "shrinking"},
-        "penalty": [StrOptions({"l2", "l1", "elasticnet", "deprecated"}), None],
+        # "deprecated" is what scikit-learn 1.9 calls "auto".
+        "penalty": [StrOptions({"auto", "l2", "l1", "elasticnet", "deprecated"}), None],
         "C": [Interval(Real, 0, None, closed="right")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "dual": ["boolean"],
@@ -118,7 +119,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
 
     def __init__(
         self,
-        penalty: str | None = "l2",
+        penalty: str | None = "auto",
         *,
         C: float = 1.0,
         l1_ratio: float | None = 0.0,
@@ -281,7 +282,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         scale = float(self.intercept_scaling)
         if self._all_at_once:
             return softmax_problem(operator, y.astype(np.int64), self.classes_.size, s, kind, scale)
-        return logistic_problem(operator, y, s, kind, scale)
+        return logistic_problem(operator, y, s, penalty_of(self), kind, scale)
 
     def _choice(self, X: Any) -> Choice:
         if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
@@ -293,18 +294,26 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         return choose(traits_of(self, X))
 
     def _refuse_penalties(self) -> None:
-        if self.penalty not in ("l2", "deprecated") or self.l1_ratio not in (0, None):
+        if self.penalty is None or np.isinf(self.C):
             raise ValueError(
-                f"penalty={self.penalty!r} with l1_ratio={self.l1_ratio!r} has no solver in this version of "
-                f"LogisticRegression; use penalty='l2' and l1_ratio=0."
+                f"{'penalty=None' if self.penalty is None else 'C=inf'} asks for no penalty, and then there may be no "
+                f"optimum: on separable data the coefficients grow without end. Use a large C, such as 1e6."
             )
-        if np.isinf(self.C):
+        if self.penalty == "elasticnet" and self.l1_ratio is None:
+            raise ValueError("penalty='elasticnet' needs an l1_ratio between 0 and 1; it is None.")
+        if self.penalty in ("l2", "l1") and self.l1_ratio not in (0, None, l1_share(self)):
             raise ValueError(
-                "C=inf asks for no penalty, and then there may be no optimum: on separable data the coefficients grow "
-                "without end. Use a large C, such as 1e6."
+                f"penalty={self.penalty!r} contradicts l1_ratio={self.l1_ratio!r}; leave one of them at its default."
             )
 
     def _refuse_contradictions(self) -> None:
+        if l1_share(self) > 0.0 and self.dual:
+            raise ValueError("dual=True contradicts an L1 norm, which is minimised in the primal; use dual=False.")
+        if l1_share(self) > 0.0 and self._all_at_once:
+            raise ValueError(
+                f"An L1 norm has no solver in this version for {self.classes_.size} classes at once; use "
+                f"multi_class='ovr', or the L2 penalty (l1_ratio=0)."
+            )
         if self.dual and self.solver not in ("auto", "liblinear", DualCoordinate.name):
             raise ValueError(f"dual=True contradicts solver={self.solver!r}; leave one of them at its default.")
         one_score = self.dual or self.solver not in ("auto", SoftmaxNewton.name, *SCIKIT_LEARN_SOLVERS)

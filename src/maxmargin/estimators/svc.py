@@ -76,8 +76,7 @@ class SVC(KernelClassifier):
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "free", as in LIBSVM.
     solver : str, default="auto"
-        Name of a solver; "auto" is "decomposition", or for the linear kernel "newton" (up to 256 features) or
-        "dual_coordinate".
+        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False

@@ -166,13 +166,17 @@ class Smoothed:
         state.restart()
 
     def _estimate(self, problem: Problem, state: SmoothedState) -> None:
-        """Sets: ``primal``, ``dual`` less what balancing the dual variables may cost."""
+        """Sets: ``primal``, ``dual`` of the variables scaled to the limit, less what balancing them may cost."""
         steps = 1.0 / (state.L * state.metric)
-        cost, conjugate, _ = _penalty_gap(problem.penalty, state.penalised, state.theta, state.v, steps)
+        largest = float(np.abs(state.v[: state.penalised]).max(initial=0.0))
+        limit = problem.penalty.dual_limit()
+        factor = limit / largest if largest > limit else 1.0
+        a = factor * state.a
+        cost, conjugate, _ = _penalty_gap(problem.penalty, state.penalised, state.theta, factor * state.v, steps)
         state.primal = problem.losses(state.z) + cost
-        state.dual = -problem.conjugates(state.a) - conjugate
+        state.dual = -problem.conjugates(a) - conjugate
         if problem.intercept == "free":
-            state.dual -= abs(state.intercept() * float(state.a.sum()))
+            state.dual -= abs(state.intercept() * float(a.sum()))
 
 
 @dataclass
