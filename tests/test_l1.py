@@ -93,7 +93,7 @@ def test_the_optimum_is_that_of_scikit_learn_and_the_referee_agrees(kind, settin
 
 @pytest.mark.parametrize(
     "model",
-    [LinearSVC(penalty="l1", intercept="free"), LogisticRegression("l1"), LogisticRegression(l1_ratio=0.5)],
+    [LinearSVC("l1", C=C, intercept="free"), LogisticRegression("l1", C=C), LogisticRegression(C=C, l1_ratio=0.5)],
     ids=repr,
 )
 def test_a_free_intercept_costs_nothing(model, two):
@@ -104,6 +104,16 @@ def test_a_free_intercept_costs_nothing(model, two):
     assert moved.objective_ == pytest.approx(value, rel=2e-6)
     assert moved.intercept_[0] == pytest.approx(b - 5.0 * coef.sum(), abs=0.1)
     assert model.set_params(intercept="penalised").fit(X + 5.0, y).objective_ > value * (1.0 + 1e-4)
+
+
+@pytest.mark.parametrize("intercept", ["free", "penalised", None])
+def test_the_hinge_if_a_solver_is_named(intercept, two):
+    X, y = two
+    model = LinearSVC("l1", "hinge", intercept=intercept, C=C, tol=1e-2, solver="smoothed").fit(X, y)
+    case = posed(X, y, np.full(y.size, C), "hinge", 1.0, intercept)
+    alpha = referee.repaired(case, model.solution_.point.alpha)
+    assert referee.judge(case, model.coef_[0], model.intercept_[0], alpha).relative_gap <= 1e-2 + 1e-12
+    assert certify(model, X, y).relative_gap <= 1e-2
 
 
 def test_a_strong_penalty_leaves_the_intercept_alone(two):
@@ -130,7 +140,7 @@ def test_one_against_the_rest(model, three):
 def test_storage_and_repeated_samples_do_not_matter(two):
     X, y = two
     repeats = np.random.default_rng(1).integers(0, 4, y.size)
-    for model in (LinearSVC(penalty="l1", tol=1e-6), LogisticRegression(l1_ratio=0.6, tol=1e-6)):
+    for model in (LinearSVC("l1", C=C, tol=1e-6), LogisticRegression(C=C, l1_ratio=0.6, tol=1e-6)):
         value = model.fit(X, y, repeats).objective_
         assert model.fit(csr_array(X), y, repeats).objective_ == pytest.approx(value, rel=2e-6)
         assert model.fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats)).objective_ == pytest.approx(
@@ -138,11 +148,10 @@ def test_storage_and_repeated_samples_do_not_matter(two):
         )
 
 
-@pytest.mark.parametrize("model", [LinearSVC(penalty="l1"), LogisticRegression("l1")], ids=repr)
-def test_columns_as_they_come(model):
+def test_columns_as_they_come():
     """Scales from 1e-3 to 1e3: the bound that L1 sets to the dual is met late, and the estimate must not hide that."""
     X, y = load_breast_cancer(return_X_y=True)
-    model.set_params(max_time=60.0).fit(X, y)
+    model = LinearSVC(penalty="l1", max_time=60.0).fit(X, y)
     assert model.status_ is Status.CONVERGED
     assert certify(model, X, y).relative_gap <= model.tol
 
@@ -170,6 +179,7 @@ def test_probabilities_of_a_sparse_machine(two):
     ("model", "message"),
     [
         (LinearSVC(penalty="l1", dual=True), "dual=True contradicts penalty='l1'"),
+        (LinearSVC(penalty="l1", loss="hinge"), "is a linear program, which no solver of this version proves well"),
         (LinearSVC(penalty="l1", solver="newton"), "L2 penalty; this problem has L1"),
         (LogisticRegression("l1"), "no solver in this version for 3 classes at once; use multi_class='ovr'"),
         (LogisticRegression("l1", multi_class="ovr", dual=True), "dual=True contradicts an L1 norm"),

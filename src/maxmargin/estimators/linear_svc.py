@@ -35,8 +35,8 @@ class LinearSVC(Classifier, LinearMachine):
     Parameters
     ----------
     penalty : {"l2", "l1"}, default="l2"
-        Norm of the coefficients; "l1" sets many of them to exactly zero. With the hinge, "l1" is a linear program,
-        which takes several times as long as with the squared hinge.
+        Norm of the coefficients; "l1" sets many of them to exactly zero. With the hinge, "l1" is a linear program
+        and refused unless a solver is named: "smoothed" ends with rough proofs there.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a margin.
     dual : "auto" or bool, default="auto"
@@ -252,6 +252,11 @@ class LinearSVC(Classifier, LinearMachine):
     def _refuse_contradictions(self) -> None:
         if self.penalty == "l1" and self.dual is True:
             raise ValueError("dual=True contradicts penalty='l1', which is minimised in the primal; use dual=False.")
+        if self.penalty == "l1" and self.loss == "hinge" and self.solver == "auto":
+            raise ValueError(
+                "penalty='l1' with loss='hinge' is a linear program, which no solver of this version proves well; use "
+                "loss='squared_hinge', or solver='smoothed' with a tol from 1e-3 on."
+            )
         if self.multi_class == "crammer_singer":
             raise ValueError("multi_class='crammer_singer' has no solver in this version; use 'ovr' or 'ovo'.")
         super()._refuse_contradictions()
