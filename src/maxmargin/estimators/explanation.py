@@ -11,8 +11,6 @@ from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.solvers.choice import Choice, Traits
 
-KINKED_LOSSES = ("hinge", "epsilon_insensitive")
-
 
 def explain_solver(estimator: Any, X: Any) -> str:
     """Which solver an estimator would use on some samples, and why. Nothing is fitted.
@@ -50,9 +48,8 @@ def traits_of(estimator: Any, X: Any, **known: Any) -> Traits:
         entries = X.entries
     else:
         entries = X.nnz if is_sparse(X) else n * d
-    kinked = getattr(estimator, "loss", "") in KINKED_LOSSES
     l1, in_memory = l1_share(estimator) > 0.0, not isinstance(X, ChunkedMatrix)
-    return Traits(n, d, entries, kinked, l1, in_memory=in_memory, max_time=estimator.max_time, **known)
+    return Traits(n, d, entries, l1, in_memory=in_memory, max_time=estimator.max_time, **known)
 
 
 def given(estimator: Any) -> Choice:
