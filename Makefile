@@ -26,8 +26,12 @@ bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--dat
 bench-kernels: $(VENV)/installed-bench ## the table of the kernel machines: make bench-kernels ARGS="--data DIR"
 	$(BIN)/python benchmarks/kernels.py $(ARGS)
 
-bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make bench-linear ARGS="--data DIR"
-	$(BIN)/python benchmarks/linear.py $(ARGS)
+bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make bench-linear DATA=DIR
+	$(BIN)/python benchmarks/linear.py --data $(DATA) $(ARGS)
+	$(BIN)/python benchmarks/robustness.py --data $(DATA)
+	$(BIN)/python benchmarks/regret.py --data $(DATA)
+	$(BIN)/python benchmarks/path.py --data $(DATA)
+	$(BIN)/python benchmarks/streaming.py
 
 figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minutes
 	$(BIN)/python examples/losses.py
