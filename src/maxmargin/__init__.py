@@ -19,9 +19,11 @@ from maxmargin.estimators import (
     certify,
     explain_solver,
 )
+from maxmargin.hulls import HullDistance
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
 from maxmargin.quadratic import BoxQP
+from maxmargin.separation import Separation, hull_distance
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point, Record, Solution, Status
 
@@ -32,6 +34,7 @@ __all__ = [
     "SVR",
     "BoxQP",
     "Certificate",
+    "HullDistance",
     "LinearSVC",
     "LinearSVR",
     "LogisticRegression",
@@ -43,12 +46,14 @@ __all__ = [
     "Record",
     "SGDClassifier",
     "SGDRegressor",
+    "Separation",
     "SoftmaxProblem",
     "Solution",
     "Status",
     "Verdict",
     "certify",
     "explain_solver",
+    "hull_distance",
     "load_planets",
     "minimize",
 ]

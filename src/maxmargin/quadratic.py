@@ -120,11 +120,11 @@ class BoxQP:
         a = np.asarray(np.clip(a, self.low, self.high), dtype=np.float64)
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
-            a[members] = _with_sum(a[members], self.low[members], self.high[members], float(total))
+            a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
         return a
 
 
-def _with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
+def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
     """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice."""
     excess = float(a.sum()) - total
     if excess == 0.0:

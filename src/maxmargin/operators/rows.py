@@ -178,14 +178,18 @@ class Rows:
         self.parts = even_parts(self.n_samples, self.entries, PART_ENTRIES)
         self.room = self.n_samples
 
-    def take(self, samples: Index) -> Rows:
-        """Some of the rows, copied."""
+    @property
+    def matrix(self) -> Matrix:
+        """The matrix, dense or CSR, without a copy."""
         if isinstance(self.vectors, DenseVectors):
-            return Rows(self.vectors.X[samples], self.workers)
+            return self.vectors.X
         data, indices, indptr = self.vectors
         signed = indices.view(f"i{indices.itemsize}")
-        X = sp.csr_array((data, signed, indptr), shape=(self.n_samples, self.n_features))
-        return Rows(X[samples], self.workers)
+        return sp.csr_array((data, signed, indptr), shape=(self.n_samples, self.n_features))
+
+    def take(self, samples: Index) -> Rows:
+        """Some of the rows, copied."""
+        return Rows(self.matrix[samples], self.workers)
 
     def apply(self, w: Float) -> Float:
         """``X w``."""

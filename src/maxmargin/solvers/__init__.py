@@ -8,9 +8,12 @@ from maxmargin.protocols import Solver
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.frank_wolfe import FrankWolfe
+from maxmargin.solvers.gilbert import Gilbert
 from maxmargin.solvers.interior_point import InteriorPoint
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
+from maxmargin.solvers.saddle import Saddle
 from maxmargin.solvers.sgd import SGD
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.smo_simplified import SimplifiedSMO
@@ -22,12 +25,15 @@ SOLVERS: dict[str, type[Any]] = {
     CuttingPlane.name: CuttingPlane,
     Decomposition.name: Decomposition,
     DualCoordinate.name: DualCoordinate,
+    FrankWolfe.name: FrankWolfe,
+    Gilbert.name: Gilbert,
     InteriorPoint.name: InteriorPoint,
     KernelPegasos.name: KernelPegasos,
     Newton.name: Newton,
     Pegasos.name: Pegasos,
     SGD.name: SGD,
     SMO.name: SMO,
+    Saddle.name: Saddle,
     SimplifiedSMO.name: SimplifiedSMO,
     Smoothed.name: Smoothed,
     SoftmaxNewton.name: SoftmaxNewton,
@@ -38,6 +44,9 @@ SOLVERS: dict[str, type[Any]] = {
 LINEAR = frozenset(
     solver.name for solver in (CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, SGD, Smoothed, Subgradient)
 )
+
+# Which solvers see the samples as rows of features and solve the distance of two hulls, `HullDistance`.
+OF_HULLS = frozenset(solver.name for solver in (FrankWolfe, Gilbert, Saddle))
 
 # Which solvers sweep over all rows, so that these need not be in memory; the others visit single rows in any order.
 OUT_OF_CORE = frozenset(
@@ -56,6 +65,7 @@ def make_solver(name: str, **options: Any) -> Solver:
 
 __all__ = [
     "LINEAR",
+    "OF_HULLS",
     "OUT_OF_CORE",
     "SGD",
     "SMO",
@@ -63,8 +73,11 @@ __all__ = [
     "CuttingPlane",
     "Decomposition",
     "DualCoordinate",
+    "FrankWolfe",
+    "Gilbert",
     "InteriorPoint",
     "Newton",
+    "Saddle",
     "Smoothed",
     "SoftmaxNewton",
     "Subgradient",

@@ -1,0 +1,458 @@
+"""Saddle-SVC: primal-dual steps for the distance of two hulls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin._jit import compiled
+from maxmargin.capped_simplex import looped_shift, selected_shift
+from maxmargin.hulls import HullDistance
+from maxmargin.operators import Columns, Rows
+from maxmargin.operators.hadamard import RandomisedHadamard
+from maxmargin.operators.rows import is_sparse
+from maxmargin.protocols import Array, Float, Index
+from maxmargin.sampling import below
+from maxmargin.solution import Point
+
+ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
+MAX_STEPS_PER_ROUND = 50
+FIRST_GAMMA = 0.25  # times the gap over log n
+LEAST_GAMMA = 1e-16  # times the squared radius of the rows
+READY, COOLED = 0.9, 0.4  # gamma falls to this share when the regularised gap is below that share of the gap
+SHORTENED, LENGTHENED, LENGTHENED_A_LITTLE = 1.1, 0.8, 0.98  # factors of the Lipschitz constant that a step is made for
+WELL_BELOW = 0.7  # of it: what has to be shown for a much longer step
+LEAST_MOVE = 1e-15  # relative entropies below are rounding
+HALVED = 0.5  # a gap worth a look at all rows, a number of rows worth a copy of them
+PATIENCE = 50  # steps between two looks at all rows
+BAND, BAND_OF_GAMMA = 0.05, 30.0  # a row stays whose score is this near to the street; 1 would be safe for the first
+NEGLIGIBLE = 25.0  # rows with less than exp(-25) of their class need not stay
+NEWCOMER = 3.0  # rows that come back have at most exp(-3) of their class together
+ABSENT = -1e300  # logarithm of the share of a row that takes no part
+FIRST_PROOF = 8  # steps before a common point is tried for, then after twice as many
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """Saddle-SVC, as published or with what makes it fast.
+
+    Problem: ``max_w min_{eta, xi} w.(A eta - B xi) - |w|^2 / 2 + gamma H(eta) + gamma H(xi)`` over two simplices, with
+    caps for nu-SVM; the rows of ``A`` and ``B`` are those of the two classes, and ``H(u) = sum u log u``. For
+    ``gamma = 0`` it is half of the squared distance of the hulls, and otherwise at most ``gamma log(n1 n2)`` less.
+
+    Method: a step on a block of ``B`` of the ``d`` coordinates of ``w``, then one on ``eta`` and ``xi``, each with
+    momentum: with ``z = A eta - B xi`` and a bound ``R`` on the rows within a block,
+
+    ``w_J <- (w_J + sigma (z + theta (z - z_before))_J) / (1 + sigma)``,
+    ``log eta <- (kappa log eta - A^T u) / (gamma + kappa) + const``, cut at the caps, ``u = w + (d/B) change(w)``,
+    ``sigma = sqrt(gamma) / (2 R)``, ``kappa = 2 R sqrt(gamma) d / B``, ``theta = 1 - 1 / (d/B (1 + R / sqrt(gamma)))``.
+
+    For ``block_size=1``, ``continuation=False`` and a given `gamma` that is the paper's rule, with ``q = R sqrt(d)``
+    and ``tau = d / kappa``. By default all coordinates move at once and
+
+    - `adaptive`: ``2 R`` is replaced by the Lipschitz constant that the last step has shown,
+      ``|change(z)|^2 / (2 KL)``; a step that shows a larger one than it was made for is taken back (blocks of all
+      coordinates only);
+    - `continuation`: ``gamma`` begins large and falls whenever the gap of the regularised problem is below the gap, and
+      the steps go on from where they are;
+    - `shrinking`: rows whose weight is negligible are left out of the steps and looked at now and then (blocks of all
+      coordinates only);
+    - `incremental`: ``X w`` is updated with ``X z`` or the columns of the block instead of computed;
+    - `log_domain`: weights may be as small as they like; otherwise not below the smallest float;
+    - `selection`: caps are met exactly by selection in ``O(n)``, not by the paper's loop.
+
+    `hadamard` rotates the rows first, which keeps their entries small as the paper's analysis asks; the answer is
+    rotated back. If no direction separates the hulls, a common point of them is tried for.
+
+    Cost: one iteration is one step: two passes over the rows that take part (``2 B / d`` for blocks) and ``O(n)``.
+    Memory ``O(n + d)``, a copy of the matrix by columns for blocks, of some rows for shrinking.
+
+    Reference: Huang, Jin, Li, "SVM via saddle point optimization: new bounds and distributed algorithms", SWAT 2018;
+    Zhang, Xiao, "Stochastic primal-dual coordinate method", JMLR 2017; Malitsky, Pock, "A first-order primal-dual
+    algorithm with linesearch", SIAM J. Optim. 2018.
+    """
+
+    block_size: int | None = None  # None: all
+    adaptive: bool = True
+    continuation: bool = True
+    shrinking: bool = True
+    incremental: bool = True
+    log_domain: bool = True
+    selection: bool = True
+    hadamard: bool = False
+    gamma: float | None = None
+    seed: int = 0
+
+    name: ClassVar[str] = "saddle"
+
+    def __post_init__(self) -> None:
+        if self.block_size is not None and self.block_size < 1:
+            raise ValueError(f"block_size={self.block_size} must be at least 1, or None for all coordinates.")
+        if self.gamma is None and not self.continuation:
+            raise ValueError("continuation=False needs a gamma to stay at.")
+        if self.gamma is not None and not 0.0 < self.gamma < math.inf:
+            raise ValueError(f"gamma={self.gamma} must be positive and finite.")
+
+    def supports(self, problem: Any) -> str | None:
+        """``None``, or why not."""
+        if not isinstance(problem, HullDistance):
+            return "it needs the distance of two hulls (HullDistance)"
+        if (self.block_size is not None or self.hadamard) and not isinstance(problem.operator, Rows):
+            return "blocks of coordinates and rotations need the rows in memory"
+        if self.hadamard and is_sparse(problem.operator.matrix):  # type: ignore[attr-defined]
+            return "a rotation would make these sparse rows dense"
+        return None
+
+    def start(self, problem: HullDistance, warm: Point | None) -> SaddleState:
+        """Equal shares, and no direction for blocks, as published, else that between the means; or those of a point."""
+        rotation, rows = None, problem.operator
+        if self.hadamard:
+            rotation = RandomisedHadamard(rows.n_features, self.seed)
+            rows = Rows(rotation.apply(rows.matrix), rows.workers)  # type: ignore[attr-defined]
+        game = HullDistance(rows, problem.y, np.minimum(problem.cap / problem.total, 1.0))
+        state = SaddleState(game, np.arange(problem.y.size), _log_caps(game), rotation, total=problem.total)
+        state.random = np.array([self.seed], dtype=np.uint64)
+        logs = np.zeros(problem.y.size)
+        if warm is not None and warm.alpha is not None:
+            shares = np.abs(problem.feasible(warm.alpha)) / problem.total
+            logs = np.log(np.maximum(shares, math.exp(-NEGLIGIBLE) / problem.y.size))
+        state.logs = self._projected(state, logs)
+        if self.block_size is not None and self.block_size < rows.n_features:
+            state.columns = Columns(rows.matrix, rows.workers)  # type: ignore[attr-defined]
+            state.order = np.arange(rows.n_features)
+        self._measure(problem, state)
+        if state.columns is not None:
+            state.w, state.s = np.zeros(rows.n_features), np.zeros(problem.y.size)
+        elif warm is not None and warm.w.any() and rotation is None:
+            state.w, state.s = warm.w, rows.apply(warm.w)
+            state.passes += 1.0
+            size, street = float(warm.w @ warm.w), game.street(state.s)
+            if street > 0.0:  # the best length of this direction
+                state.w, state.s = street / size * state.w, street / size * state.s
+        self._judge(problem, state)
+        first = FIRST_GAMMA * state.gap / math.log(1.0 + problem.y.size)
+        state.gamma = self.gamma if self.gamma is not None else max(first, LEAST_GAMMA * state.radius**2)
+        return state
+
+    def advance(self, problem: HullDistance, state: SaddleState, limit: int) -> SaddleState:
+        """Some steps; blocks look at the gap once they have seen as many coordinates as there are."""
+        share = 1.0 if state.columns is None else self.block_size / state.w.size  # type: ignore[operator]
+        steps = int(ROUND_WORK / max(1.0, share * state.game.operator.entries))
+        for _ in range(min(max(1, steps), MAX_STEPS_PER_ROUND, limit)):
+            if state.exhausted:
+                break
+            state.iterations += 1
+            state.since_look += 1
+            if state.columns is None:
+                self._step(state)
+            else:
+                self._block_step(state, share)
+                if state.iterations % math.ceil(1.0 / share) != 0:
+                    continue
+                state.z = state.game.operator.adjoint(state.a)
+                state.passes += 1.0
+            self._judge(problem, state)
+            if self.continuation and self._regularised_gap(state) < READY * state.gap:
+                state.gamma = max(COOLED * state.gamma, LEAST_GAMMA * state.radius**2)
+            if self.shrinking and state.columns is None and state.look_is_due:
+                self._look(problem, state)
+            if state.width <= 0.0 and state.iterations >= state.next_proof:
+                self._try_to_meet(problem, state)
+        return state
+
+    def point(self, problem: HullDistance, state: SaddleState) -> Point:
+        """The best direction at its best length, the middle of its street, and the best points so far."""
+        w, s, size = state.best_w, state.best_s, float(np.linalg.norm(state.best_w))
+        if state.rotation is not None:
+            w = state.rotation.inverse(w)
+        scale = problem.total * state.width / size if state.width > 0.0 else 1.0
+        first, last = problem.edges(s)
+        members, shares = state.best_shares
+        a = np.zeros(problem.y.size)
+        a[members] = problem.total * problem.y[members] * shares
+        return Point(scale * w, -0.5 * scale * (first + last), a)
+
+    def _step(self, state: SaddleState) -> None:
+        """All coordinates of ``w``, then all shares; shorter until the step was not too long for what it met.
+
+        Sets: ``w, s, z, p, logs``, their predecessors, and ``lipschitz``.
+        """
+        rows, y, root = state.game.operator, state.game.y, math.sqrt(state.gamma)
+        while True:
+            L = state.lipschitz if self.adaptive else 2.0 * state.radius
+            sigma, kappa, theta = root / L, root * L, L / (L + 2.0 * root)
+            w = (state.w + sigma * (state.z + theta * (state.z - state.z_before))) / (1.0 + sigma)
+            if self.incremental:
+                s = (state.s + sigma * (state.p + theta * (state.p - state.p_before))) / (1.0 + sigma)
+            else:
+                s = rows.apply(w)
+                state.passes += state.portion
+            logs = self._projected(state, (kappa * state.logs - y * s) / (state.gamma + kappa))
+            shares = np.exp(logs)
+            z = rows.adjoint(y * shares)
+            state.passes += state.portion
+            moved = float(shares @ (logs - state.logs))
+            shown = float(np.linalg.norm(z - state.z)) / math.sqrt(2.0 * moved) if moved > LEAST_MOVE else 0.0
+            if not self.adaptive or shown <= L * (1.0 + 1e-6):
+                break
+            state.lipschitz = SHORTENED * max(shown, L)
+        lengthened = LENGTHENED if shown < WELL_BELOW * L else LENGTHENED_A_LITTLE
+        state.lipschitz = min(max(lengthened * L, shown), 2.0 * state.radius)
+        state.z_before, state.p_before = state.z, state.p
+        state.w, state.s, state.z, state.logs = w, s, z, logs
+        if self.incremental:
+            state.p = rows.apply(z)
+            state.passes += state.portion
+
+    def _block_step(self, state: SaddleState, share: float) -> None:
+        """The step of the paper on a block of coordinates. Sets: ``w, s, logs``, and the predecessor of the shares."""
+        root, epoch = math.sqrt(state.gamma), 1.0 / share
+        sigma, kappa = root / (2.0 * state.radius), 2.0 * state.radius * root * epoch
+        theta = 1.0 - 1.0 / (epoch * (1.0 + state.radius / root))
+        J = _drawn(state.order, self.block_size or 1, state.random)
+        a = state.a
+        ahead = a + theta * (a - (a if state.a_before is None else state.a_before))
+        change = (state.w[J] + sigma * _products(state.columns.vectors, J, ahead)) / (1.0 + sigma) - state.w[J]  # type: ignore[union-attr]
+        scores = np.zeros(a.size)
+        _add_columns(state.columns.vectors, J, change, scores)  # type: ignore[union-attr]
+        t = state.game.y * (state.s + epoch * scores)
+        state.w = state.w.copy()
+        state.w[J] += change
+        state.s = state.s + scores
+        if not self.incremental:
+            state.s = state.game.operator.apply(state.w)
+            state.passes += 1.0
+        state.a_before = a
+        state.logs = self._projected(state, (kappa * state.logs - t) / (state.gamma + kappa))
+        state.passes += 2.0 * share
+
+    def _projected(self, state: SaddleState, logs: Float) -> Float:
+        """The logarithms of shares in proportion to ``exp(logs)``, cut at the caps, of sum 1 in each class."""
+        out = np.full(logs.size, ABSENT)
+        for side in state.game.sides:
+            own, caps = logs[side], state.log_caps[side]
+            if state.game.hard:
+                top = float(own.max())
+                out[side] = own - (top + math.log(float(np.exp(own - top).sum())))
+            else:
+                shift = (selected_shift if self.selection else looped_shift)(own, caps)
+                out[side] = np.minimum(own + shift, caps)
+            if not self.log_domain:
+                out[side] = np.maximum(out[side], math.log(np.finfo(float).tiny))
+        return out
+
+    def _measure(self, problem: HullDistance, state: SaddleState) -> None:
+        """Both points, what is between them, and how far rows lie from the middle. Sets: ``z, p, w, s, radius``."""
+        rows, y = state.game.operator, problem.y
+        means = rows.adjoint_each(np.exp(state.logs)[:, None] * np.column_stack([y > 0.0, y < 0.0]))
+        state.z, middle = means[0] - means[1], 0.5 * (means[0] + means[1])
+        products = rows.apply_each(np.stack([state.z, middle]))
+        state.p, around = np.ascontiguousarray(products[:, 0]), products[:, 1]
+        squares = problem.squared_lengths - 2.0 * around + float(middle @ middle)
+        used = problem.cap > 0.0
+        state.radius = math.sqrt(max(float(squares[used].max()), 0.0))
+        if state.columns is not None:
+            largest = float(np.abs(rows.vectors[0]).max(initial=0.0))  # type: ignore[attr-defined]
+            state.radius = min(math.sqrt(self.block_size) * largest, problem.reach)  # type: ignore[arg-type]
+        state.radius = state.radius or 1.0
+        size = float(np.linalg.norm(state.z))
+        spread = max(float(np.std(state.p[side])) for side in state.game.sides) / size if size > 0.0 else 0.0
+        state.lipschitz = max(spread, 1e-3 * state.radius)
+        state.z_before, state.p_before = state.z, state.p
+        state.w, state.s, state.best_w, state.best_s = state.z, state.p, state.z, state.p
+        state.passes += 3.0
+
+    def _judge(self, problem: HullDistance, state: SaddleState) -> None:
+        """Distance of the present points, width of the street along ``w``, and the gap between them.
+
+        Sets: ``gap``, what is known of the rows that take part, and the best of both if all rows do.
+        """
+        distance, size = float(np.linalg.norm(state.z)), float(np.linalg.norm(state.w))
+        street = state.game.street(state.s)
+        width = street / size if size > 0.0 else 0.0
+        state.gap = 0.5 * distance**2 + 0.5 * size**2 - street
+        state.inner_width, state.inner_distance = max(state.inner_width, width), min(state.inner_distance, distance)
+        if distance < state.distance:
+            state.distance = 0.0 if problem.vanishes(problem.total * state.z) else distance
+            state.best_shares = state.members, np.exp(state.logs)
+        if state.complete and width > state.width:
+            state.width, state.best_w, state.best_s = width, state.w, state.s
+
+    def _regularised_gap(self, state: SaddleState) -> float:
+        """Gap of the problem with ``gamma``: zero once the steps have nothing more to do at this one."""
+        t, shares = state.game.y * state.s, np.exp(state.logs)
+        best = self._projected(state, -t / state.gamma)
+        primal = 0.5 * float(state.z @ state.z) + state.gamma * float(shares @ state.logs)
+        return primal + 0.5 * float(state.w @ state.w) - float(np.exp(best) @ (t + state.gamma * best))
+
+    def _look(self, problem: HullDistance, state: SaddleState) -> None:
+        """Look at all rows, and choose those that go on: near the street, or with some weight.
+
+        Sets: the best direction; ``game`` and what belongs to it if rows were left out or came back.
+        """
+        s = state.s
+        if not state.complete:
+            s = state.rows.apply(state.w)
+            state.passes += 1.0
+            street, size = problem.street(s) / problem.total, float(np.linalg.norm(state.w))
+            if street > state.width * size:
+                state.width, state.best_w, state.best_s = street / size, state.w, s
+        relative = state.relative_gap
+        state.gap_at_look, state.since_look = relative, 0
+        state.inner_width, state.inner_distance = -math.inf, math.inf
+        band = max(BAND_OF_GAMMA * state.gamma, BAND * state.radius * math.sqrt(relative) * state.distance)
+        logs = np.full(problem.y.size, ABSENT)
+        logs[state.members] = state.logs
+        stays, t = logs > -NEGLIGIBLE, problem.y * s
+        for side, border in zip(problem.sides, problem.edges(s), strict=True):
+            beyond = t[side] - problem.y[side] * border
+            stays[side] |= beyond <= band
+            share = np.minimum(np.log(problem.cap[side] / problem.total), -math.log(side.size)) - NEWCOMER
+            logs[side] = np.maximum(logs[side], share - np.maximum(beyond, 0.0) / state.gamma)
+        members = np.flatnonzero(stays)
+        if members.size > HALVED * problem.y.size or np.array_equal(members, state.members):
+            return
+        self._choose(problem, state, members, logs)
+
+    def _choose(self, problem: HullDistance, state: SaddleState, members: Index, logs: Float) -> None:
+        """Go on with some of the rows. Sets: ``game, members`` and what belongs to them."""
+        cap = np.minimum(problem.cap[members] / problem.total, 1.0)
+        state.game = HullDistance(state.rows.take(members), problem.y[members], cap)
+        state.members, state.log_caps = members, _log_caps(state.game)
+        state.portion = state.game.operator.entries / max(1, state.rows.entries)
+        state.logs = self._projected(state, logs[members])
+        state.z = state.game.operator.adjoint(state.a)
+        products = state.game.operator.apply_each(np.stack([state.z, state.w]))
+        state.p, state.s = np.ascontiguousarray(products[:, 0]), np.ascontiguousarray(products[:, 1])
+        state.z_before, state.p_before = state.z, state.p
+        state.passes += 2.0 * state.portion
+
+    def _try_to_meet(self, problem: HullDistance, state: SaddleState) -> None:
+        """Find a common point of the hulls near the present ones. Sets: the best points, if there is one."""
+        state.next_proof = 2 * state.iterations
+        a = np.zeros(problem.y.size)
+        a[state.members] = problem.total * state.a
+        common, passes = problem.common_point(a)
+        state.passes += passes
+        if common is not None:
+            everyone = np.arange(problem.y.size)
+            state.distance, state.best_shares = 0.0, (everyone, np.abs(common) / problem.total)
+
+
+@dataclass
+class SaddleState:
+    """The rows that take part, their shares, and the direction. ``s = X w``, ``z = X^T a``, ``p = X z`` on these rows.
+
+    What a distributed form would have to add up over its parts: ``adjoint`` (``d`` numbers), the scale of a projection,
+    the street, and sums of products of shares and logarithms.
+    """
+
+    game: HullDistance  # with sums of 1
+    members: Index
+    log_caps: Float
+    rotation: RandomisedHadamard | None
+    logs: Float = None  # type: ignore[assignment]
+    w: Float = None  # type: ignore[assignment]
+    s: Float = None  # type: ignore[assignment]
+    z: Float = None  # type: ignore[assignment]
+    p: Float = None  # type: ignore[assignment]
+    z_before: Float = None  # type: ignore[assignment]
+    p_before: Float = None  # type: ignore[assignment]
+    a_before: Float | None = None
+    columns: Columns | None = None  # for blocks
+    order: Index = None  # type: ignore[assignment]
+    random: Array = None  # type: ignore[assignment]
+    gamma: float = 0.0
+    lipschitz: float = 0.0
+    radius: float = 0.0  # of the rows around the middle; for blocks, of the rows within a block
+    gap: float = math.inf  # of the present pair, not scaled
+    width: float = -math.inf  # of the best street
+    distance: float = math.inf  # of the best points
+    best_w: Float = None  # type: ignore[assignment]
+    best_s: Float = None  # type: ignore[assignment]
+    best_shares: tuple[Index, Float] = None  # type: ignore[assignment]
+    inner_width: float = -math.inf  # the same on the rows that take part, since all were looked at
+    inner_distance: float = math.inf
+    gap_at_look: float = 1.0
+    since_look: int = 0
+    next_proof: int = FIRST_PROOF
+    portion: float = 1.0  # of the data that takes part
+    iterations: int = 0
+    passes: float = 0.0
+    total: float = 1.0
+    certificate_passes: float = 2.0
+
+    def __post_init__(self) -> None:
+        self.rows = self.game.operator
+
+    @property
+    def a(self) -> Float:
+        """Signed shares."""
+        return self.game.y * np.exp(self.logs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rows take part."""
+        return self.game.operator is self.rows
+
+    @property
+    def relative_gap(self) -> float:
+        """Between the squares of the best width and the best distance."""
+        return _relative(self.width, self.distance)
+
+    @property
+    def look_is_due(self) -> bool:
+        """Whether the gap has halved on the rows that take part, or they have been among themselves for long."""
+        tired = not self.complete and self.since_look >= PATIENCE
+        return tired or _relative(self.inner_width, self.inner_distance) <= HALVED * self.gap_at_look
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Minus half of the squares of the best width and the best distance."""
+        return -0.5 * (self.total * max(self.width, 0.0)) ** 2, -0.5 * (self.total * self.distance) ** 2
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the hulls have been found to meet."""
+        return self.distance == 0.0
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """Passes over the data, the present gamma and the rows that take part."""
+        return {"passes": self.passes, "gamma": self.gamma, "active": float(self.members.size)}
+
+
+def _relative(width: float, distance: float) -> float:
+    return max(1.0 - (max(width, 0.0) / distance) ** 2, 0.0) if distance > 0.0 else 0.0
+
+
+def _log_caps(game: HullDistance) -> Float:
+    return np.log(np.maximum(game.cap, math.exp(-700.0)))
+
+
+@compiled
+def _drawn(order: Index, count: int, random: Array) -> Index:
+    """A block of coordinates, each as likely as any other. Sets: ``order, random``."""
+    for k in range(count):
+        other = k + below(order.shape[0] - k, random)
+        order[k], order[other] = order[other], order[k]
+    return order[:count].copy()
+
+
+@compiled
+def _products(columns: Any, J: Index, a: Float) -> Float:
+    """Inner products of some columns with ``a``."""
+    out = np.empty(J.shape[0])
+    for k in range(J.shape[0]):
+        out[k] = columns.dot(J[k], a)
+    return out
+
+
+@compiled
+def _add_columns(columns: Any, J: Index, steps: Float, s: Float) -> None:
+    """``s += sum_k steps_k * column J_k``."""
+    for k in range(J.shape[0]):
+        columns.add(J[k], steps[k], s)
