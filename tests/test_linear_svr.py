@@ -143,7 +143,7 @@ def test_dual_chooses_the_solver(curve):
     models = [LinearSVR(dual=dual, tol=1e-8).fit(X, y) for dual in ("auto", False, True)]
     assert [model.solution_.solver for model in models] == ["newton", "newton", "dual_coordinate"]
     assert models[1].objective_ == pytest.approx(models[2].objective_, rel=1e-7)
-    assert LinearSVR().fit(np.c_[X, np.zeros((y.size, 300))], y).solution_.solver == "dual_coordinate"
+    assert LinearSVR().fit(np.c_[X, np.zeros((y.size, 1200))], y).solution_.solver == "dual_coordinate"
 
 
 @pytest.mark.parametrize(
