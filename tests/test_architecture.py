@@ -149,7 +149,7 @@ def test_nothing_public_is_missing_from_all():
 
 def test_importing_costs_little_more_than_scikit_learn():
     def seconds(module):
-        code = f"import time; began = time.perf_counter(); import {module}; print(time.perf_counter() - began)"
+        code = f"import time; began = time.process_time(); import {module}; print(time.process_time() - began)"
         return float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
 
     theirs, ours = [], []
