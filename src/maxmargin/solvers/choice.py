@@ -7,12 +7,10 @@ from typing import Any
 
 from maxmargin.protocols import Solver
 from maxmargin.solvers import make_solver
-from maxmargin.solvers.newton import MAX_FEATURES
+from maxmargin.solvers.newton import COARSE_ENTRIES, COARSE_SAMPLES, MAX_FEATURES
 from maxmargin.solvers.relay import Relay
 
 NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
-MANY_SAMPLES = 600  # per feature: newton solves a part of them first, so that every budget of time gives something
-MANY_ENTRIES = 2_000_000
 PASSES, PRODUCTS = 25, 5  # of a typical fit by newton; measured on a9a, covtype, mnist
 READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a second
 
@@ -41,8 +39,8 @@ class Traits:
 
     @property
     def thinnable(self) -> bool:
-        """Whether newton begins with a part of the samples."""
-        return self.entries >= MANY_ENTRIES and self.n_samples >= MANY_SAMPLES * self.n_features
+        """Whether newton begins with a part of the samples, so that every budget of time gives something."""
+        return self.entries >= COARSE_ENTRIES and self.n_samples >= COARSE_SAMPLES * self.n_features
 
 
 @dataclass(frozen=True)

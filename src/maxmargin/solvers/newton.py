@@ -28,6 +28,7 @@ FLAT_ENOUGH = 0.03  # of the slope along a direction at its beginning
 SEARCH_LIMIT = 60  # slopes computed along a direction
 COARSER = 12  # times fewer rows
 COARSE_ENTRIES = 2_000_000  # of a matrix that is worth solving on fewer rows first
+COARSE_SAMPLES = 600  # per feature, of such a matrix
 COARSE_GAP = 1e-2  # relative, on fewer rows: about what they differ from all rows
 COARSE_WIDTH = 0.1  # of the first: at a narrower one, fewer rows say little
 COARSE_STEPS = 30  # on fewer rows, at most
@@ -402,7 +403,7 @@ class NewtonState:
 def _is_large(problem: Problem) -> bool:
     """Whether a twelfth of the rows says much about all of them, and is much cheaper."""
     rows: Features = problem.operator  # type: ignore[assignment]
-    return rows.entries >= COARSE_ENTRIES and rows.n_samples >= 50 * COARSER * rows.n_features
+    return rows.entries >= COARSE_ENTRIES and rows.n_samples >= COARSE_SAMPLES * rows.n_features
 
 
 def _thinned(problem: Problem) -> Problem:
