@@ -76,6 +76,18 @@ def test_only_our_estimators_are_explained():
         maxmargin.explain_solver(sklearn.svm.LinearSVC(), np.zeros((3, 2)))
 
 
+@pytest.mark.parametrize(
+    ("estimator", "samples", "message"),
+    [
+        (maxmargin.LinearSVC(), np.zeros(3), r"X has the shape \(3,\), but samples are a matrix"),
+        (maxmargin.LinearSVC(solver="nonsense"), np.zeros((3, 2)), "solver='nonsense' is unknown"),
+    ],
+)
+def test_nothing_is_explained_that_no_fit_would_do(estimator, samples, message):
+    with pytest.raises(ValueError, match=message):
+        maxmargin.explain_solver(estimator, samples)
+
+
 def test_the_better_part_of_each_point_is_kept():
     early = Point(np.array([1.0]), 1.0, np.array([1.0])), Certificate(5.0, 3.0)
     late = Point(np.array([2.0]), 2.0, np.array([2.0])), Certificate(4.0, 1.0)

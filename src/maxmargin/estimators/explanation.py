@@ -38,7 +38,11 @@ the columns, and 'interior_point' takes over after 100 steps.
     if not hasattr(estimator, "_choice"):
         raise TypeError(f"{type(estimator).__name__} is no estimator of maxmargin: its solver is not ours to explain.")
     X = X if hasattr(X, "shape") else np.asarray(X)
-    return f"{type(estimator).__name__} on {X.shape[0]} x {X.shape[1]} uses {estimator._choice(X)}"
+    if len(X.shape) != 2:
+        raise ValueError(f"X has the shape {X.shape}, but samples are a matrix with a row for each of them.")
+    choice = estimator._choice(X)
+    choice.make()  # refuses a name that no solver has
+    return f"{type(estimator).__name__} on {X.shape[0]} x {X.shape[1]} uses {choice}"
 
 
 def traits_of(estimator: Any, X: Any, **known: Any) -> Traits:
