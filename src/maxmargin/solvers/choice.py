@@ -92,10 +92,8 @@ def choose(traits: Traits) -> Choice:
             return Choice("smoothed", f"{many}, and it reads the samples from beginning to end, as chunks have to be")
         return Choice("dual_coordinate", f"{many}, and it needs one row at a time")
     if t.max_time is not None and t.max_time < 0.5 * t.newton_seconds and not t.thinnable and t.in_memory:
-        return Choice(
-            "sgd",
-            f"max_time={t.max_time:g} ends before 'newton' would have begun to be useful, and a few passes are not",
-        )
+        little = f"max_time={t.max_time:g} is too short for 'newton' to get anywhere"
+        return Choice("sgd", f"{little}, and a few passes of small steps do")
     return Choice(
         "newton", f"with {d} its steps are cheap and few, whatever the scales of the columns", "interior_point"
     )
