@@ -163,6 +163,26 @@ class Features(Operator, Protocol):
         """``H^T X^2``: a row of weighted sums of squares of the features for each column of ``H``."""
 
 
+class Communicator(Protocol):
+    """The only way in which the clients of a distributed fit know of each other: all call the same method, and wait.
+
+    Every client runs the same program on its own rows. A sum is formed in the order of the ranks, so that it has the
+    same bits for every client and on every engine.
+    """
+
+    rank: int
+    size: int
+
+    def allgather(self, x: Float) -> Float:
+        """The arrays of all clients, which are of one shape, stacked in the order of their ranks."""
+
+    def allreduce(self, x: Float) -> Float:
+        """The sum of the arrays of all clients."""
+
+    def broadcast(self, x: Float) -> Float:
+        """The array of rank 0; what the others bring counts for its shape only."""
+
+
 class State(Protocol):
     """What a solver carries from round to round, as far as the loop looks at it."""
 
