@@ -246,6 +246,18 @@ def test_dual_curvature_is_the_second_derivative(loss, number, fraction, s):
 
 
 @every_loss
+@examples
+@given(number=st.floats(-3.0, 3.0), fraction=st.floats(0.05, 0.95), s=st.floats(0.1, 10.0))
+def test_dual_slope_is_the_first_derivative(loss, number, fraction, s):
+    y = target(loss, number)
+    a = -s * in_range(loss, y, fraction)
+    assume(abs(a) > 0.02 * s)
+    h = 1e-4 * s
+    left, right = (s * loss.conjugate(-(a + k * h) / s, y) for k in (-1, 1))
+    assert loss.dual_slope(a, y, s) == pytest.approx((right - left) / (2.0 * h), rel=1e-4, abs=1e-5)
+
+
+@every_loss
 def test_values_and_duals_agree_with_the_referee(loss):
     rng = np.random.default_rng(0)
     z, s = rng.normal(size=50) * 3, rng.uniform(0.1, 2.0, 50)

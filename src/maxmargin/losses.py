@@ -32,6 +32,9 @@ class Hinge(NamedTuple):
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
 
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -self.margin * y
+
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return 0.0 if 0.0 < y * a < s else math.inf
 
@@ -59,6 +62,9 @@ class SquaredHinge(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return (0.0, math.inf) if y > 0.0 else (-math.inf, 0.0)
+
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -self.margin * y + 0.5 * a / s
 
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return 0.5 / s if y * a > 0.0 else math.inf
@@ -88,6 +94,9 @@ class HuberHinge(NamedTuple):
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
 
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -y + self.mu * a / s
+
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return self.mu / s if 0.0 < y * a < s else math.inf
 
@@ -116,6 +125,10 @@ class Logistic(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
+
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        t = y * a / s
+        return self.temperature * y * (math.log(t) - math.log1p(-t))
 
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return self.temperature * s / (y * a * (s - y * a)) if 0.0 < y * a < s else math.inf
@@ -169,6 +182,9 @@ class Squared(NamedTuple):
     def dual_range(self, y: float) -> tuple[float, float]:
         return -math.inf, math.inf
 
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -y + a / (self.curvature * s)
+
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return 1.0 / (self.curvature * s)
 
@@ -195,6 +211,9 @@ class EpsilonInsensitive(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return -1.0, 1.0
+
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -y + math.copysign(self.epsilon, a)
 
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return 0.0 if 0.0 < abs(a) < s else math.inf
@@ -224,6 +243,9 @@ class SquaredEpsilonInsensitive(NamedTuple):
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return -math.inf, math.inf
+
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -y + math.copysign(self.epsilon, a) + 0.5 * a / s
 
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         return 0.5 / s if a != 0.0 else math.inf

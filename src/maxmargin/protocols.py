@@ -33,6 +33,9 @@ class Loss(Protocol):
     def dual_range(self, y: float) -> tuple[float, float]:
         """Smallest interval that holds ``-slope(z, y)`` for every ``z``."""
 
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        """Derivative of ``s conjugate(-a/s, y)`` in ``a``, inside of its range."""
+
     def dual_curvature(self, a: float, y: float, s: float) -> float:
         """Second derivative of ``s conjugate(-a/s, y)`` in ``a``; infinite where ``a`` does not react to the score."""
 

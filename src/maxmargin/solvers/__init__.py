@@ -13,6 +13,7 @@ from maxmargin.solvers.gilbert import Gilbert
 from maxmargin.solvers.interior_point import InteriorPoint
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
+from maxmargin.solvers.pivoting import Pivoting
 from maxmargin.solvers.saddle import Saddle
 from maxmargin.solvers.sgd import SGD
 from maxmargin.solvers.smo import SMO
@@ -31,6 +32,7 @@ SOLVERS: dict[str, type[Any]] = {
     KernelPegasos.name: KernelPegasos,
     Newton.name: Newton,
     Pegasos.name: Pegasos,
+    Pivoting.name: Pivoting,
     SGD.name: SGD,
     SMO.name: SMO,
     Saddle.name: Saddle,
@@ -42,7 +44,8 @@ SOLVERS: dict[str, type[Any]] = {
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
 LINEAR = frozenset(
-    solver.name for solver in (CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, SGD, Smoothed, Subgradient)
+    solver.name
+    for solver in (CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, Pivoting, SGD, Smoothed, Subgradient)
 )
 
 # Which solvers see the samples as rows of features and solve the distance of two hulls, `HullDistance`.
@@ -77,6 +80,7 @@ __all__ = [
     "Gilbert",
     "InteriorPoint",
     "Newton",
+    "Pivoting",
     "Saddle",
     "Smoothed",
     "SoftmaxNewton",

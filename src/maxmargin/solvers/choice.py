@@ -11,6 +11,7 @@ from maxmargin.solvers.newton import COARSE_ENTRIES, COARSE_SAMPLES, MAX_FEATURE
 from maxmargin.solvers.relay import Relay
 
 NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
+EPOCHS = 1000  # then rows or columns are of very different length, and most rows are known that matter
 PASSES, PRODUCTS = 25, 5  # of a typical fit by newton; measured on a9a, covtype, mnist
 READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a second
 
@@ -50,14 +51,15 @@ class Choice:
     name: str
     reason: str
     successor: str | None = None
+    patience: int = NEWTON_STEPS  # iterations before the successor takes over
 
     def make(self, **options: Any) -> Solver:
         """The solver, with those of the options that it has."""
         solver = make_solver(self.name, **options)
-        return Relay(solver, make_solver(self.successor), NEWTON_STEPS) if self.successor else solver
+        return Relay(solver, make_solver(self.successor), self.patience) if self.successor else solver
 
     def __str__(self) -> str:
-        relief = f", and '{self.successor}' takes over after {NEWTON_STEPS} steps" if self.successor else ""
+        relief = f", and '{self.successor}' takes over after {self.patience} iterations" if self.successor else ""
         return f"'{self.name}', because {self.reason}{relief}."
 
 
@@ -69,7 +71,7 @@ def choose(traits: Traits) -> Choice:
     ==============================================================  ===================  ==================
     seen through a kernel                                           ``decomposition``
     a penalty with an L1 part                                       ``smoothed``
-    more than 1000 features, in memory                              ``dual_coordinate``
+    more than 1000 features, in memory                              ``dual_coordinate``  ``pivoting``
     more than 1000 features, read in chunks                         ``smoothed``
     no time for newton, and too few samples to begin with a part    ``sgd``
     all others                                                      ``newton``           ``interior_point``
@@ -90,7 +92,7 @@ def choose(traits: Traits) -> Choice:
         many = f"{d} are too many for a matrix of their products"
         if not t.in_memory:
             return Choice("smoothed", f"{many}, and it reads the samples from beginning to end, as chunks have to be")
-        return Choice("dual_coordinate", f"{many}, and it needs one row at a time")
+        return Choice("dual_coordinate", f"{many}, and it needs one row at a time", "pivoting", EPOCHS)
     if t.max_time is not None and t.max_time < 0.5 * t.newton_seconds and not t.thinnable and t.in_memory:
         little = f"max_time={t.max_time:g} is too short for 'newton' to get anywhere"
         return Choice("sgd", f"{little}, and a few passes of small steps do")

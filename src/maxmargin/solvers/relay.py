@@ -15,8 +15,9 @@ class Relay:
 
     Problem: whatever the first supports; the second takes over if it supports it too.
 
-    Method: the first works for at most ``patience`` iterations, or until it cannot go on. The second starts from the
-    first one's point. ``minimize`` keeps the best certified point of either.
+    Method: the first works for ``patience`` iterations, or until it cannot go on. The second starts from the first
+    one's point; if it can do nothing from there, the first goes on for twice as many iterations. ``minimize`` keeps the
+    best certified point of either.
 
     Cost: that of the parts.
     """
@@ -36,16 +37,20 @@ class Relay:
 
     def start(self, problem: Any, warm: Point | None) -> RelayState:
         """The first solver's state."""
-        state = RelayState(self.first, self.first.start(problem, warm))
+        state = RelayState(self.first, self.first.start(problem, warm), patience=self.patience)
         state.relief = self.second.supports(problem) is None
         return state
 
     def advance(self, problem: Any, state: RelayState, limit: int) -> RelayState:
         """One round of the solver whose turn it is."""
-        if state.relief and (state.iterations >= self.patience or state.inner.exhausted):
-            warm = self.first.point(problem, state.inner)
-            second = self.second.start(problem, warm)
-            state = RelayState(self.second, second, state.iterations, state.counters["passes"])
+        if state.relief and (state.iterations >= state.patience or state.inner.exhausted):
+            second = self.second.start(problem, self.first.point(problem, state.inner))
+            if not second.exhausted:
+                state = RelayState(self.second, second, state.iterations, state.counters["passes"])
+            elif state.inner.exhausted:
+                state.relief = False
+            else:
+                state.patience *= 2
         state.inner = state.solver.advance(problem, state.inner, limit)
         return state
 
@@ -62,6 +67,7 @@ class RelayState:
     inner: Any
     earlier_iterations: int = 0
     earlier_passes: float = 0.0
+    patience: int = 0  # iterations of the first
     relief: bool = False  # whether another can take over
 
     @property
