@@ -47,14 +47,18 @@ class Meeting:
         self._outcome: asyncio.Future[Float] | None = None
         self._broken: Exception | None = None
 
-    async def answer(self, rank: int, number: int, collective: Collective, x: Float | None) -> dict[str, Any]:
+    async def exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> dict[str, Any]:
         """What the collective gives for the arrays that all clients bring in round ``number``, or an error."""
+        try:
+            return {"array": await self._outcome_of(rank, number, collective, x)}
+        except Exception as error:  # raised by the one who asked
+            return {"error": error}
+
+    async def answer(self, **message: Any) -> dict[str, Any]:
+        """:meth:`exchange` for a client on another worker."""
         from distributed.protocol import to_serialize
 
-        try:
-            return {"array": to_serialize(await self._exchange(rank, number, collective, x))}
-        except Exception as error:  # raised by the one who asked
-            return {"error": to_serialize(error)}
+        return {kind: to_serialize(content) for kind, content in (await self.exchange(**message)).items()}
 
     def stop(self, reason: Exception) -> None:
         """Break the meeting: this round and all later ones raise ``reason``."""
@@ -63,7 +67,7 @@ class Meeting:
         if self._outcome is not None and not self._outcome.done():
             self._outcome.set_exception(self._broken)
 
-    async def _exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> Float:
+    async def _outcome_of(self, rank: int, number: int, collective: Collective, x: Float | None) -> Float:
         if number != self._round:
             # Dask may start a task again on a worker that has come back under its old address.
             self.stop(ClientLost(f"Client {rank} was lost and started again while the others were at work."))
@@ -135,7 +139,10 @@ class DaskCommunicator:
             # The meeting keeps the time itself; this limit is for the case that its worker is frozen.
             answer = sync(self._worker.loop, self._ask, collective, x, callback_timeout=self.timeout + GRACE)
         except TimeoutError as error:
-            raise TimeoutError(f"Client {self.rank} gave up: there was no answer {error}") from error
+            raise TimeoutError(
+                f"Client {self.rank} gave up: the worker of client 0, where the clients meet, did not answer within "
+                f"{self.timeout + GRACE:g} seconds."
+            ) from error
         except OSError as error:
             raise ClientLost("The worker of client 0, where the clients meet, cannot be reached.") from error
         if answer is None:  # the worker knows of no such meeting any more
@@ -147,9 +154,12 @@ class DaskCommunicator:
     async def _ask(self, collective: Collective, x: Float | None) -> Any:
         from distributed.protocol import to_serialize
 
-        number, self._round = self._round, self._round + 1
-        ask = getattr(self._worker.rpc(self._place), self._name)
-        return await ask(rank=self.rank, number=number, collective=collective, x=to_serialize(x))
+        message = {"rank": self.rank, "number": self._round, "collective": collective}
+        self._round += 1
+        if self._worker.address != self._place:
+            return await getattr(self._worker.rpc(self._place), self._name)(**message, x=to_serialize(x))
+        here = self._worker.handlers.get(self._name)
+        return here and await here.__self__.exchange(**message, x=x)
 
 
 def run_on_dask(
@@ -292,10 +302,11 @@ def _end(client: Any, tasks: list[Any], places: list[str], name: str) -> None:
     """Let clients that still run meet an error in their next round, wait a little for that, and forget the tasks."""
     from distributed import wait
 
-    with suppress(Exception):  # the worker may be lost
-        client.run(_close, name, workers=places[:1])
-    with suppress(Exception):
-        there = client.nthreads()
+    there = client.nthreads()
+    if places[0] in there:
+        with suppress(TimeoutError):  # it may be frozen
+            client.run(_close, name, workers=places[:1], on_error="return", callback_timeout=GRACE)
+    with suppress(TimeoutError, CancelledError):
         wait([task for task, place in zip(tasks, places, strict=True) if place in there], timeout=GRACE)
     client.cancel(tasks, force=True)
 
