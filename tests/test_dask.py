@@ -1,5 +1,6 @@
 """Dask: the laws of communication on a cluster of processes, and what happens when workers die, fail, or dawdle."""
 
+import asyncio
 import sys
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from faulty import counting, fail, failing, killed, late, laws_twice
 from maxmargin.communicators import ClientLost, group_by_worker, run_on_dask, supervise
+from maxmargin.communicators.dask import Meeting
 
 distributed = pytest.importorskip("distributed")
 
@@ -57,9 +59,12 @@ def test_data_stay_where_they_are(client):
 
 def test_two_clients_do_not_share_a_thread(client):
     worker = sorted(client.nthreads())[:1]
-    chunks = [client.scatter(np.full(5, i), workers=worker, hash=False) for i in range(2)]
+    chunks = [client.scatter(np.full(5, i), workers=worker, hash=False) for i in range(WORKERS + 1)]
+    places = [place for place, _ in run_on_dask(client, address, chunks[:WORKERS])]
+    assert places[0] == worker[0]
+    assert len(set(places)) == WORKERS
     with pytest.raises(ValueError, match=r"2 clients are to run on the Dask worker .*, which has 1 threads"):
-        run_on_dask(client, address, chunks)
+        run_on_dask(client, address, chunks, timeout=0.1)
 
 
 def test_an_error_of_one_client_stops_all(client):
@@ -99,6 +104,20 @@ def test_a_run_whose_worker_is_killed_ends_and_starts_again(client, tmp_path):
         results = supervise(lambda: run_on_dask(client, counting, [path] * WORKERS), attempts=3)
     assert results == [False] * WORKERS
     assert [int(number) for number in path.read_text().split()] == list(range(1, 21))
+
+
+def test_a_client_that_dask_starts_again_stops_all():
+    async def meet():
+        meeting = Meeting(2, timeout=10.0)
+        first = await asyncio.gather(*(meeting.exchange(rank, 0, "allreduce", np.ones(1)) for rank in range(2)))
+        second = await asyncio.gather(*(meeting.exchange(rank, 1 - rank, "allreduce", np.ones(1)) for rank in range(2)))
+        return first, second
+
+    first, second = asyncio.run(meet())
+    assert [list(answer) for answer in first] == [["array"]] * 2
+    assert [str(answer["error"]) for answer in second] == [
+        "Client 1 was lost and started again while the others were at work."
+    ] * 2
 
 
 def test_without_a_cluster_there_is_one_for_the_time_being():

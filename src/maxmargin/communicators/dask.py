@@ -172,8 +172,9 @@ def run_on_dask(
 ) -> list[T]:
     """Run ``program(communicator, shard)`` as one long task for each shard, and return what they return.
 
-    A client runs where its shard is: data that lie on the cluster do not move. While the clients run, a watchdog looks
-    after them, because Dask itself would start the task of a killed worker again and let the others wait for ever.
+    A client runs where its shard is: data that lie on the cluster do not move, unless their worker has no thread left
+    for it. While the clients run, a watchdog looks after them, because Dask itself would start the task of a killed
+    worker again and let the others wait for ever.
 
     Parameters
     ----------
@@ -238,7 +239,8 @@ def group_by_worker(client: Any, chunks: Sequence[Any]) -> dict[str, list[Any]]:
     -------
     dict
         From the address of a worker to its chunks, in their order: ``run_on_dask(client, program,
-        list(groups.values()), workers=list(groups))`` gives each worker all of its chunks as one shard.
+        list(groups.values()))`` gives each worker all of its chunks as one shard. Group once, before the first attempt:
+        the clients of a later one must have the same rows to go on from a checkpoint, wherever Dask has put them.
 
     """
     with client.as_current():
@@ -312,16 +314,21 @@ def _end(client: Any, tasks: list[Any], places: list[str], name: str) -> None:
 
 
 def _places(client: Any, shards: Sequence[Any], timeout: float) -> list[str]:
-    """The worker of each shard: the one that holds it, or one with room."""
-    firsts = [_futures_of(shard)[:1] for shard in shards]
-    homes = iter(_homes(client, [future for first in firsts for future in first]))
+    """The worker of each shard: the one that holds it if there is room, which is so unless one was lost, or another."""
+    held = [rank for rank, shard in enumerate(shards) if _futures_of(shard)]
+    homes = _homes(client, [_futures_of(shards[rank])[0] for rank in held])
     _wait_for_room(client, len(shards), timeout)
     room = Counter(client.nthreads())
-    places = []
-    for first in firsts:
-        places.append(next(homes) if first else max(sorted(room), key=lambda worker: room[worker]))
-        room[places[-1]] -= 1
-    return places
+    places: dict[int, str] = {}
+    for rank, home in zip(held, homes, strict=True):
+        if room[home] > 0:
+            places[rank] = home
+            room[home] -= 1
+    for rank in range(len(shards)):
+        if rank not in places:
+            places[rank] = max(sorted(room), key=lambda worker: room[worker])
+            room[places[rank]] -= 1
+    return [places[rank] for rank in range(len(shards))]
 
 
 def _homes(client: Any, futures: Sequence[Any]) -> list[str]:
