@@ -274,9 +274,11 @@ def _watch(client: Any, tasks: list[Any], places: list[str]) -> list[Any]:
         with suppress(TimeoutError, CancelledError):
             wait(waiting, timeout=GLANCE, return_when="FIRST_COMPLETED")
         _check_nobody_is_lost(client, places)
-        failed = [task for task in waiting if task.status in ("error", "cancelled", "lost")]
-        if failed:
-            raise _reason([task.exception() for task in failed])
+        errors = [task.exception() for task in waiting if task.status == "error"]
+        if errors:
+            raise _reason(errors)
+        if any(task.status in ("cancelled", "lost") for task in waiting):
+            raise ClientLost("The Dask scheduler has cancelled a client, as it does if it loses the client's data.")
         for rank, task in enumerate(tasks):
             if rank not in results and task.status == "finished":
                 with suppress(TimeoutError):  # its worker may be lost at this moment, which the next turn will see
@@ -286,7 +288,7 @@ def _watch(client: Any, tasks: list[Any], places: list[str]) -> list[Any]:
 
 def _reason(errors: list[BaseException]) -> BaseException:
     """An error that a client made itself before one that it met because of another."""
-    own = [error for error in errors if not isinstance(error, ClientLost | TimeoutError | CancelledError)]
+    own = [error for error in errors if not isinstance(error, ClientLost | TimeoutError)]
     return own[0] if own else errors[0]
 
 
