@@ -44,10 +44,10 @@ def gathered(solutions):
     return Point(first.w, first.b, np.concatenate([solution.point.alpha for solution in solutions]))
 
 
-def case_of(loss, intercept, n=400, d=5, by_label=True, seed=0, **options):
+def case_of(loss, intercept, n=400, d=5, by_label=True, seed=0, scales=(3.0, 1.0, 1.0, 0.3, 0.1), **options):
     """A noisy problem with weights of which some are zero, sorted by its targets so that clients see one class each."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * [3.0, 1.0, 1.0, 0.3, 0.1][:d]
+    X = rng.standard_normal((n, d)) * scales[:d]
     y = X @ rng.standard_normal(d) + rng.standard_normal(n) + 0.3
     y = y if loss[0] == "epsilon" else np.sign(y)
     s = rng.uniform(0.1, 2.0, size=n) * (rng.random(n) < 0.9)
