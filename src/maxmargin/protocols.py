@@ -170,8 +170,13 @@ class Communicator(Protocol):
     same bits for every client and on every engine.
     """
 
-    rank: int
-    size: int
+    @property
+    def rank(self) -> int:
+        """Of this client; that of the first is 0."""
+
+    @property
+    def size(self) -> int:
+        """Number of clients."""
 
     def allgather(self, x: Float) -> Float:
         """The arrays of all clients, which are of one shape, stacked in the order of their ranks."""
@@ -181,6 +186,17 @@ class Communicator(Protocol):
 
     def broadcast(self, x: Float) -> Float:
         """The array of rank 0; what the others bring counts for its shape only."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A solver whose state can be put into a checkpoint. Others go on from the point of their state."""
+
+    def saved(self, state: Any) -> dict[str, Array]:
+        """The state as arrays of numbers."""
+
+    def restored(self, problem: Any, saved: dict[str, Array]) -> Any:
+        """The state again: the fit goes on as if nothing had happened."""
 
 
 class State(Protocol):
