@@ -145,16 +145,17 @@ def draw(found):
 
 
 def name_lines(axes, paper, practical):
-    """Names at the lines, in the panel with most room."""
-    x, middle = paper[len(paper) // 2].setting.d, len(paper) // 2
-    for value, text, colour in (
-        (paper[middle].total, PAPER, ORANGE),
-        (paper[middle].hidden, r"$7\,k\,(d + q\sqrt{d/\gamma})\,\ln(1/\epsilon)$", ORANGE),
-        (practical[middle].total, PRACTICAL, BLUE),
-        (paper[middle].setting.promise, r"$k\,(d + \sqrt{d/\epsilon})$", BLACK),
-        (paper[middle].setting.lower_bound, r"lower bound $k\,\min(d, 1/\epsilon)$", GREY),
+    """Names beside the lines, above or below, in the panel with most room."""
+    middle = len(paper) // 2
+    one, x = paper[middle], paper[middle].setting.d
+    for value, shift, text, colour in (
+        (one.total, 2.2, PAPER, ORANGE),
+        (one.hidden, 0.3, r"$7\,k\,(d + q\sqrt{d/\gamma})\,\ln(1/\epsilon)$", ORANGE),
+        (practical[middle].total, 2.2, PRACTICAL, BLUE),
+        (one.setting.promise, 2.2, r"$k\,(d + \sqrt{d/\epsilon})$", BLACK),
+        (one.setting.lower_bound, 0.45, r"lower bound $k\,\min(d, 1/\epsilon)$", GREY),
     ):
-        label(axes, x, value, text, colour, ha="center")
+        label(axes, x, shift * value, text, colour, ha="center")
 
 
 def report(found):
