@@ -45,21 +45,19 @@ SOLVERS: dict[str, type[Any]] = {
 }
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
-LINEAR = frozenset(
-    solver.name
-    for solver in (
-        CoCoA,
-        CuttingPlane,
-        DualCoordinate,
-        InteriorPoint,
-        Newton,
-        Pegasos,
-        Pivoting,
-        SGD,
-        Smoothed,
-        Subgradient,
-    )  # fmt: skip
+_OF_ROWS = (
+    CoCoA,
+    CuttingPlane,
+    DualCoordinate,
+    InteriorPoint,
+    Newton,
+    Pegasos,
+    Pivoting,
+    SGD,
+    Smoothed,
+    Subgradient,
 )
+LINEAR = frozenset(solver.name for solver in _OF_ROWS)
 
 # Which solvers see the samples as rows of features and solve the distance of two hulls, `HullDistance`.
 OF_HULLS = frozenset(solver.name for solver in (FrankWolfe, Gilbert, Saddle))
