@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint check bench bench-kernels bench-linear bench-saddle figures clean
+.PHONY: demo test lint check bench bench-kernels bench-linear bench-saddle bench-clients figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -35,6 +35,10 @@ bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make 
 
 bench-saddle: $(VENV)/installed-bench ## the distance of two hulls, hard margin and nu-SVM: make bench-saddle DATA=DIR
 	$(BIN)/python benchmarks/saddle.py $(if $(DATA),--data $(DATA)) $(ARGS)
+
+bench-clients: $(VENV)/installed-test ## one process against several, on MPI and on Dask
+	$(BIN)/python benchmarks/clients.py $(ARGS)
+	$(BIN)/python benchmarks/clients.py --solver newton $(ARGS)
 
 figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minutes
 	$(BIN)/python examples/losses.py
