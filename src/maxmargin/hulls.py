@@ -20,7 +20,8 @@ from functools import cached_property
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.protocols import Features, Float, Index
+from maxmargin.communicators import ALONE
+from maxmargin.protocols import Communicator, Features, Float, Index
 from maxmargin.quadratic import with_sum
 from maxmargin.solution import Certificate, Point
 
@@ -47,6 +48,11 @@ class HullDistance:
                     f"The caps of a class sum to {reach:g}, which must be at least {self.total:g}: raise them, or add "
                     "rows."
                 )
+
+    @property
+    def communicator(self) -> Communicator:
+        """To the clients that have the other rows, if there are any."""
+        return getattr(self.operator, "communicator", ALONE)
 
     @cached_property
     def sides(self) -> tuple[Index, Index]:

@@ -20,9 +20,10 @@ import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.bisection import middle_minimiser
-from maxmargin.operators import Chunks, Columns, Rows
+from maxmargin.communicators import ALONE
+from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.penalties import L2
-from maxmargin.protocols import Array, Float, Index, Intercept, Loss, Operator, Penalty
+from maxmargin.protocols import Array, Communicator, Float, Index, Intercept, Loss, Operator, Penalty
 from maxmargin.solution import Certificate, Point
 
 
@@ -52,7 +53,12 @@ class Problem:
     @property
     def kernelised(self) -> bool:
         """Whether the operator is a kernel matrix."""
-        return not isinstance(self.operator, (Rows, Columns, Chunks))
+        return not isinstance(self.operator, (Rows, Columns, Chunks, Sharded))
+
+    @property
+    def communicator(self) -> Communicator:
+        """To the clients that have the other samples, if there are any."""
+        return getattr(self.operator, "communicator", ALONE)
 
     @property
     def separable(self) -> bool:

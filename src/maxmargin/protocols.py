@@ -170,8 +170,13 @@ class Communicator(Protocol):
     same bits for every client and on every engine.
     """
 
-    rank: int
-    size: int
+    @property
+    def rank(self) -> int:
+        """Of this client; that of the first is 0."""
+
+    @property
+    def size(self) -> int:
+        """Number of clients."""
 
     def allgather(self, x: Float) -> Float:
         """The arrays of all clients, which are of one shape, stacked in the order of their ranks."""

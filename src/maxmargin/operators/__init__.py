@@ -1,4 +1,4 @@
-"""Operators: how the samples are seen, as rows, in memory or chunk by chunk, as columns, or through a kernel."""
+"""Operators: samples as rows, in memory, chunk by chunk or spread over clients, as columns, or through a kernel."""
 
 from maxmargin.operators.chunks import ChunkedMatrix, Chunks, rows_of
 from maxmargin.operators.columns import Columns
@@ -12,6 +12,7 @@ from maxmargin.operators.gram import (
     kernel_sums,
 )
 from maxmargin.operators.rows import DenseVectors, Rows, SparseVectors
+from maxmargin.operators.sharded import Sharded
 
 __all__ = [
     "CallableGram",
@@ -23,6 +24,7 @@ __all__ = [
     "KernelGram",
     "PrecomputedGram",
     "Rows",
+    "Sharded",
     "SparseVectors",
     "StoredGram",
     "cross_gram",

@@ -1,0 +1,111 @@
+"""The rows of several clients, each of which has some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from maxmargin.protocols import Array, Communicator, Features, Float, Index
+
+
+class Sharded:
+    """The map ``w -> X w`` for a matrix whose rows are spread over clients, all of which call the same methods.
+
+    Whatever has an entry for each row is local and needs no communication: scores, weights, squared lengths. Sums over
+    rows are those of all clients. They cost one round each and are the same bits everywhere, so that decisions which
+    rest on them are made in agreement.
+
+    Of the figures, ``n_features``, ``entries``, ``total_samples``, ``products_passes`` and all costs are of the whole
+    matrix, and equal for all clients; ``n_samples``, ``room``, ``parts`` and ``workers`` are local.
+
+    Parameters
+    ----------
+    rows : Features
+        The rows of this client; there may be none.
+    communicator : Communicator
+        To the other clients.
+
+    """
+
+    def __init__(self, rows: Features, communicator: Communicator) -> None:
+        self.rows, self.communicator = rows, communicator
+        self.n_samples, self.n_features = rows.n_samples, rows.n_features
+        self.room, self.parts, self.workers = rows.room, rows.parts, rows.workers
+        figures = communicator.allgather(
+            np.array([rows.n_features, rows.entries, rows.n_samples, rows.products_passes], dtype=np.float64)
+        )
+        widths = figures[:, 0].astype(int).tolist()
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"The clients have rows of {', '.join(map(str, widths))} features, in the order of their ranks, and "
+                "they must be equal: give the number of features to whatever reads the rows."
+            )
+        self.entries, self.total_samples = (int(total) for total in figures[:, 1:3].sum(axis=0))
+        self.products_passes = float(figures[:, 3].max())
+
+    def take(self, samples: Index) -> Sharded:
+        """Some of the rows of each client, copied into memory."""
+        return Sharded(self.rows.take(samples), self.communicator)
+
+    def apply(self, w: Float) -> Float:
+        """``X w`` for the rows of this client."""
+        return self.rows.apply(w)
+
+    def adjoint(self, alpha: Float) -> Float:
+        """``X^T alpha``, over the rows of all."""
+        return self.communicator.allreduce(self.rows.adjoint(alpha))
+
+    def products(self, w: Float, alpha: Float) -> tuple[Float, Float]:
+        """``X w`` for the rows of this client, and ``X^T alpha`` over the rows of all."""
+        scores, total = self.rows.products(w, alpha)
+        return scores, self.communicator.allreduce(total)
+
+    def squared_lengths(self) -> Float:
+        """Squared norms of the rows of this client."""
+        return self.rows.squared_lengths()
+
+    def column_squares(self, s: Float) -> Float:
+        """``sum_i s_i x_ij^2`` for every column ``j``, over the rows of all."""
+        return self.communicator.allreduce(self.rows.column_squares(s))
+
+    def beyond(self, limits: Float) -> Array:
+        """Whether each row of this client has an entry that is larger, without its sign, than that of its column."""
+        return self.rows.beyond(limits)
+
+    def weighted_gram(self, h: Float) -> Float:
+        """``X^T diag(h) X`` for weights ``h >= 0``, over the rows of all."""
+        return self.communicator.allreduce(self.rows.weighted_gram(h))
+
+    def bordered_gram(self, h: Float, ones: int) -> Float:
+        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1, over the rows of all."""
+        return self.communicator.allreduce(self.rows.bordered_gram(h, ones))
+
+    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``bordered_gram(h, ones)``, for which either all clients ask or none."""
+        total, gram = self.rows.adjoint_and_gram(alpha, h, ones)
+        return self.communicator.allreduce(total), lambda: self.communicator.allreduce(gram())
+
+    def adjoint_passes(self, alpha: Float) -> float:
+        """What an adjoint costs at most: which rows of the others have weight zero is not known here."""
+        return 1.0
+
+    def gram_passes(self, h: Float) -> float:
+        """What a gram costs at most beside the adjoint that it comes with."""
+        return 1.0
+
+    def apply_each(self, W: Float) -> Float:
+        """``X W^T`` for the rows of this client."""
+        return self.rows.apply_each(W)
+
+    def adjoint_each(self, A: Float) -> Float:
+        """``A^T X``, over the rows of all."""
+        return self.communicator.allreduce(self.rows.adjoint_each(A))
+
+    def squares_each(self, H: Float) -> Float:
+        """``H^T X^2``, over the rows of all."""
+        return self.communicator.allreduce(self.rows.squares_each(H))
+
+    def passes(self, w: Float) -> float:
+        """One product reads every row once."""
+        return 1.0

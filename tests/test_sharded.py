@@ -1,0 +1,78 @@
+"""Rows spread over clients: every product is that of all rows in one place."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from maxmargin import Problem
+from maxmargin.communicators import Counting, run_in_process
+from maxmargin.losses import Hinge
+from maxmargin.operators import Rows, Sharded
+from maxmargin.penalties import L2
+from maxmargin.protocols import Features
+
+N, D = 23, 4
+BOUNDS = [(0, 9), (9, 9), (9, 10), (10, 23)]  # one client has no row, one has a single one
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_products_are_those_of_all_rows(sparse):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.7)
+    w, a, h = rng.standard_normal(D), rng.standard_normal(N), rng.random(N)
+    A, W, limits = rng.standard_normal((N, 3)), rng.standard_normal((2, D)), np.full(D, 0.8)
+    whole = Rows(sp.csr_array(X) if sparse else X)
+
+    def program(communicator, some):
+        mine = slice(*some)
+        operator = Sharded(Rows(sp.csr_array(X[mine]) if sparse else X[mine]), communicator)
+        assert isinstance(operator, Features)
+        assert (operator.n_samples, operator.total_samples) == (some[1] - some[0], N)
+        assert operator.entries == whole.entries
+
+        def same(sharded, serial):
+            np.testing.assert_allclose(sharded, serial, rtol=1e-13, atol=1e-14)
+
+        same(operator.apply(w), whole.apply(w)[mine])
+        same(operator.squared_lengths(), whole.squared_lengths()[mine])
+        assert np.array_equal(operator.beyond(limits), whole.beyond(limits)[mine])
+        same(operator.apply_each(W), whole.apply_each(W)[mine])
+        same(operator.adjoint(a[mine]), whole.adjoint(a))
+        for product, expected in zip(operator.products(w, a[mine]), whole.products(w, a), strict=True):
+            same(product, expected[mine] if expected.size == N else expected)
+        same(operator.column_squares(h[mine]), whole.column_squares(h))
+        same(operator.weighted_gram(h[mine]), whole.weighted_gram(h))
+        same(operator.bordered_gram(h[mine], 1), whole.bordered_gram(h, 1))
+        total, gram = operator.adjoint_and_gram(a[mine], h[mine], 1)
+        same(total, whole.adjoint(a))
+        same(gram(), whole.bordered_gram(h, 1))
+        same(operator.adjoint_each(A[mine]), whole.adjoint_each(A))
+        same(operator.squares_each(A[mine] ** 2), whole.squares_each(A**2))
+        part = operator.take(np.arange(0, operator.n_samples, 2))
+        assert part.total_samples == sum(len(range(0, stop - start, 2)) for start, stop in BOUNDS)
+        same(part.apply(w), operator.apply(w)[::2])
+        return operator.adjoint(a[mine])
+
+    sums = run_in_process(program, BOUNDS)
+    assert all(np.array_equal(sums[0], other) for other in sums)  # bit for bit
+
+
+def test_a_sum_is_one_round():
+    def program(communicator, X):
+        counting = Counting(communicator)
+        operator = Sharded(Rows(X), counting)
+        assert (counting.traffic.rounds, counting.traffic.scalars) == (1, 4)
+        operator.apply(np.ones(D))
+        assert counting.traffic.rounds == 1
+        operator.adjoint(np.ones(len(X)))
+        assert (counting.traffic.rounds, counting.traffic.scalars) == (2, 4 + D)
+        problem = Problem(operator, np.ones(len(X)), Hinge(), L2(1.0), np.ones(len(X)))
+        assert not problem.kernelised
+        assert problem.communicator is counting
+
+    run_in_process(program, [np.ones((2, D)), np.ones((3, D))])
+
+
+def test_unequal_numbers_of_features_are_refused():
+    with pytest.raises(ValueError, match="rows of 4, 3 features"):
+        run_in_process(lambda communicator, d: Sharded(Rows(np.ones((2, d))), communicator), [4, 3])
