@@ -207,6 +207,7 @@ def _dense(pieces: list[Any], memory: int) -> ChunkedMatrix:
 
 
 def map_npy(path: Path) -> Array:
+    """An array in a file, which is read where it is used."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except _DAMAGE as error:

@@ -118,9 +118,9 @@ def open_shards(
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from maxmargin.io import open_shards
+    >>> from maxmargin.io import open_shards, write_libsvm
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "four.svm"
-    >>> _ = path.write_text("+1 1:2\\n-1 2:1\\n+1 1:1 2:0.5\\n-1 1:-1\\n")
+    >>> write_libsvm(path, [[2, 0], [0, 1], [1, 0.5], [-1, 0]], [1, -1, 1, -1])
     >>> X, y = open_shards(path).read(rank=1, size=2)
     >>> X.shape, y.tolist()
     ((1, 1), [-1.0])
