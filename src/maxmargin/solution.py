@@ -19,7 +19,7 @@ class Status(Enum):
     INTERRUPTED = "Stopped by Ctrl-C; the best point so far was kept"
     CALLBACK = "Stopped by a callback; the best point so far was kept"
     STALLED = "Stopped because rounding errors or ill conditioning prevent further progress"
-    NOT_SEPARABLE = "Stopped with a proof: the convex hulls of two classes meet, so no margin is hard"
+    NOT_SEPARABLE = "Stopped with a proof: the convex hulls of two classes meet, so there is no margin between them"
     NOT_CONVEX = "Stopped without a proof: the kernel is not positive semi-definite on these samples"
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.protocols import Array, Float
 from maxmargin.solution import Status
-from maxmargin.solvers import OUT_OF_CORE, SOLVERS
+from maxmargin.solvers import OF_HULLS, OUT_OF_CORE, SOLVERS
 
 LARGEST_VALUE = 1e100
 ROWS: dict[str, Any] = {
@@ -260,6 +260,22 @@ def check_kernel_matrix(estimator: Any, K: Any) -> None:
         )
 
 
+def refuse_solver_of_hulls(estimator: Any) -> None:
+    """Say what the solvers of the distance of two hulls, of rows of features, are for."""
+    name, asked = type(estimator).__name__, f"solver={estimator.solver!r}"
+    if estimator._solvers_of_rows == OF_HULLS:
+        raise ValueError(
+            f"{asked} works on the features themselves, so {name} has it with kernel='linear' only; got "
+            f"kernel={estimator.kernel!r}. Use solver='decomposition' for other kernels."
+        )
+    finite_C = ", whose solution with the margin rho_ is that of SVC with C = 1 / rho_" if name == "SVC" else ""
+    raise ValueError(
+        f"{asked} finds the distance of two hulls, which is not what {name} asks for"
+        f"{f' with C={estimator.C:g}' if finite_C else ''}. Use another solver, or SVC(kernel='linear', C=inf), or "
+        f"NuSVC(kernel='linear'){finite_C}."
+    )
+
+
 def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
     """The kind of intercept: the explicit choice, or what scikit-learn's estimator of the same name has."""
     if estimator.intercept == "auto":
@@ -288,7 +304,7 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
         Status.INTERRUPTED: "Resume with warm_start=True",
         Status.CALLBACK: "Resume with warm_start=True",
         Status.STALLED: _advice_on_stalling(estimator),
-        Status.NOT_SEPARABLE: "Use a finite C",
+        Status.NOT_SEPARABLE: "Use a finite C" if hasattr(estimator, "C") else "Raise nu: reduced hulls become smaller",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
     warnings.warn(

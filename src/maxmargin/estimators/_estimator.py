@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,7 +11,8 @@ from sklearn.utils._param_validation import Interval
 
 from maxmargin.estimators._callbacks import CallbackSupportMixin
 from maxmargin.estimators._fit import overall_status
-from maxmargin.solution import Solution, Status
+from maxmargin.estimators._task import Task
+from maxmargin.solution import Point, Solution, Status
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 FIT_CONSTRAINTS: dict[str, list[Any]] = {
@@ -40,6 +42,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         if isinstance(random_state, Integral):
             return int(random_state)
         return int(random_state.randint(2**31 - 1))
+
+    def _function(self, task: Task, solution: Solution, pose: Callable[[Task], Any]) -> Point:
+        """What a solution of a task stands for; its ``alpha`` is the expansion over the samples."""
+        return solution.point
 
     @property
     def status_(self) -> Status:

@@ -16,6 +16,7 @@ from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._check import check_limit
 from maxmargin.estimators._problems import first_point, rounding_level
 from maxmargin.estimators._task import Task
+from maxmargin.hulls import HullDistance
 from maxmargin.interrupts import Interrupts
 from maxmargin.minimize import minimize
 from maxmargin.problem import Problem
@@ -31,7 +32,7 @@ STOPPED_BY_THE_USER = (Status.INTERRUPTED, Status.CALLBACK)
 def solve_tasks(
     estimator: Any,
     tasks: Sequence[Task],
-    pose: Callable[[Any], Problem | BoxQP | SoftmaxProblem],
+    pose: Callable[[Any], Problem | BoxQP | HullDistance | SoftmaxProblem],
     solver: Solver,
     listeners: FitTasks,
     workers: Workers,
@@ -120,7 +121,7 @@ def _earlier_solutions(estimator: Any, count: int) -> Sequence[Solution | None]:
     return earlier if earlier is not None and len(earlier) == count else [None] * count
 
 
-def _fits(solution: Solution | None, problem: Problem | BoxQP | SoftmaxProblem) -> bool:
+def _fits(solution: Solution | None, problem: Problem | BoxQP | HullDistance | SoftmaxProblem) -> bool:
     """Whether a solution has as many variables as a problem, and coefficients if the problem has rows of features."""
     if solution is None or solution.point.alpha is None:
         return False

@@ -17,7 +17,7 @@ from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, KernelMachi
 from maxmargin.estimators._kernels import kernel_scores, single_error
 from maxmargin.estimators._probability import Samples, calibrate, warn_of_missing_folds
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solution import Solution
+from maxmargin.solution import Point, Solution
 
 KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
     **KERNEL_CONSTRAINTS,
@@ -143,7 +143,7 @@ class KernelClassifier(Classifier, KernelMachine):
         self._samples = Samples(X, codes, weights, s, began)
         return Plan(_multiclass.binary_tasks(codes, self.classes_, self.multi_class), s, weights, codes)
 
-    def _keep_functions(self, X: Any, plan: Plan, functions: list[tuple[Float, float]]) -> None:
+    def _keep_functions(self, X: Any, plan: Plan, functions: list[Point]) -> None:
         """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, and ``n_support_``."""
         super()._keep_functions(X, plan, functions)
         self._support_codes = plan.codes[self.support_]

@@ -23,11 +23,12 @@ from maxmargin.estimators._kernels import (
 )
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.explanation import given, traits_of
+from maxmargin.hulls import HullDistance
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Solution
-from maxmargin.solvers import LINEAR
+from maxmargin.solution import Point, Solution
+from maxmargin.solvers import LINEAR, OF_HULLS
 from maxmargin.solvers.choice import Choice, choose
 from maxmargin.threads import workers_for
 
@@ -43,7 +44,7 @@ KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
 }
 NU_CONSTRAINT: list[Any] = [Interval(Real, 0.0, 1.0, closed="right")]
 
-Pose = Callable[[Task], Problem | BoxQP]
+Pose = Callable[[Task], Problem | BoxQP | HullDistance]
 
 
 class Plan(NamedTuple):
@@ -58,27 +59,22 @@ class Plan(NamedTuple):
 class KernelMachine(CertifiedEstimator):
     """An estimator whose functions are expansions over support vectors."""
 
-    _posed_as_rows_if_linear: ClassVar[bool]
+    _solvers_of_rows: ClassVar[frozenset[str]] = frozenset()  # which see rows of features if the kernel is linear
 
     def _choice(self, X: Any) -> Choice:
         """The solver for some samples. With a linear kernel it sees rows of features if the problem can be posed so."""
         if self.solver != "auto":
             return given(self)
-        as_rows = self.kernel == "linear" and self._posed_as_rows_if_linear
+        as_rows = self.kernel == "linear" and self._solvers_of_rows == LINEAR
         return choose(traits_of(self, X, kernelised=not as_rows))
 
     def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
         """The problems to solve."""
         raise NotImplementedError
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> Problem | BoxQP:
+    def _problem(self, operator: Any, y: Float, s: Float) -> Problem | BoxQP | HullDistance:
         """What one task minimises."""
         raise NotImplementedError
-
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
-        """The expansion over the samples of a task and the intercept that a solution stands for."""
-        assert solution.point.alpha is not None
-        return solution.point.alpha, solution.point.b
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit, and return the samples as they were used. Sets: the fitted attributes."""
@@ -92,24 +88,27 @@ class KernelMachine(CertifiedEstimator):
         solver = self._choice(X).make(
             tol=self.tol, shrinking=self.shrinking, max_memory=self.cache_size, seed=self._seed()
         )
-        as_rows = self._posed_as_rows_if_linear and self.kernel == "linear" and solver.name in LINEAR
+        as_rows = self.kernel == "linear" and solver.name in self._solvers_of_rows
+        if solver.name in OF_HULLS and not as_rows:
+            _check.refuse_solver_of_hulls(self)
 
         workers = workers_for(self.n_jobs)
         shared = None
         if sum(task.members.size == X.shape[0] for task in plan.tasks) > 1:
             shared = shared_operator(self, X, len(plan.tasks), as_rows=as_rows, workers=workers)
 
-        def pose(task: Task) -> Problem | BoxQP:
+        def pose(task: Task) -> Problem | BoxQP | HullDistance:
             operator = shared if task.members.size == X.shape[0] else None
             operator = operator or task_operator(self, X, task, as_rows=as_rows, workers=workers)
             return self._problem(operator, task.y, plan.s[task.members])
 
         listeners = FitTasks(self, X, y, len(plan.tasks))
         solutions = solve_tasks(self, plan.tasks, pose, solver, listeners, workers)
-        self._keep_functions(X, plan, [self._function(*pair, pose) for pair in zip(plan.tasks, solutions, strict=True)])
+        functions = [self._function(*pair, pose) for pair in zip(plan.tasks, solutions, strict=True)]
+        self._keep_functions(X, plan, functions)
         if self.kernel == "linear":
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
-            w = [solution.point.w for solution in solutions] if as_rows else self._expansions() @ self.support_vectors_
+            w = [function.w for function in functions] if as_rows else self._expansions() @ self.support_vectors_
             self._coef = np.asarray(w)
         self._keep_certificates(solutions)
         listeners.end(dict(vars(self)))
@@ -118,17 +117,17 @@ class KernelMachine(CertifiedEstimator):
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
 
-    def _keep_functions(self, X: Any, plan: Plan, functions: list[tuple[Float, float]]) -> None:
+    def _keep_functions(self, X: Any, plan: Plan, functions: list[Point]) -> None:
         """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``."""
         expansions = np.zeros((len(functions), X.shape[0]))
-        for expansion, task, (alpha, _) in zip(expansions, plan.tasks, functions, strict=True):
-            expansion[task.members] = alpha
+        for expansion, task, function in zip(expansions, plan.tasks, functions, strict=True):
+            expansion[task.members] = function.alpha
         used = np.flatnonzero(expansions.any(axis=0))
         self.support_ = used[np.argsort(plan.codes[used], kind="stable")].astype(np.int32)
         empty = np.empty((0, 0), dtype=X.dtype)
         self.support_vectors_ = empty if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = expansions[:, self.support_]
-        self.intercept_ = np.array([b for _, b in functions])
+        self.intercept_ = np.array([function.b for function in functions])
         self.shape_fit_ = X.shape
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:

@@ -41,7 +41,7 @@ from maxmargin.operators.gram import _AnyGram
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solution import Point, Record, Solution
-from maxmargin.solvers import LINEAR, make_solver
+from maxmargin.solvers import LINEAR, OF_HULLS, make_solver
 from maxmargin.threads import Workers, workers_for
 
 FOLDS = 3
@@ -422,8 +422,10 @@ class _RowMachine:
 
     def scores(self, solutions: Sequence[Solution], held_out: Index) -> Float:
         """Scores of the samples that are left out, one column per task."""
-        W = np.array([solution.point.w for solution in solutions])
-        return np.asarray(self.samples.X[held_out] @ W.T + [solution.point.b for solution in solutions])
+        pairs = zip(self.tasks, solutions, strict=True)
+        functions = [self.estimator._function(task, solution, self.pose) for task, solution in pairs]
+        W = np.array([function.w for function in functions])
+        return np.asarray(self.samples.X[held_out] @ W.T + [function.b for function in functions])
 
     def _operator(self, task: Task) -> Any:
         X = self.samples.X
@@ -447,7 +449,8 @@ class _KernelMachine(_RowMachine):
         """Scores of the samples that are left out, one column per task."""
         expansions, b = np.zeros((len(self.tasks), self.rows.n_samples)), np.zeros(len(self.tasks))
         for k, (task, solution) in enumerate(zip(self.tasks, solutions, strict=True)):
-            expansions[k, task.members], b[k] = self.estimator._function(task, solution, self.pose)
+            function = self.estimator._function(task, solution, self.pose)
+            expansions[k, task.members], b[k] = function.alpha, function.b
         return np.asarray(self.rows.many_sums(expansions, held_out).T + b)
 
     def _operator(self, task: Task) -> Any:
@@ -461,7 +464,7 @@ class _KernelMachine(_RowMachine):
 
 
 def _machine(estimator: Any, samples: Samples, seed: int) -> _RowMachine:
-    kind = _RowMachine if estimator.solutions_[0].solver in LINEAR else _KernelMachine
+    kind = _RowMachine if estimator.solutions_[0].solver in LINEAR | OF_HULLS else _KernelMachine
     return kind(estimator, samples, seed)
 
 

@@ -18,11 +18,13 @@ one-class SVM   ``nu S``                               ``-rho``
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.certificate import Certifiable
+from maxmargin.hulls import HullDistance
 from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
 from maxmargin.operators import Gram
 from maxmargin.penalties import L1, L2, ElasticNet
@@ -30,7 +32,7 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float, Index, Intercept, Operator, Penalty
 from maxmargin.quadratic import BoxQP
 from maxmargin.softmax import SoftmaxProblem
-from maxmargin.solution import Certificate, Point
+from maxmargin.solution import Certificate, Point, Solution, Status
 
 VANISHING = 1e-12
 GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
@@ -82,12 +84,18 @@ def softmax_problem(
     return SoftmaxProblem(rows, codes, n_classes, 1.0, s, intercept, scale)
 
 
-def nu_classification(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
-    """``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))``, as its dual."""
+def nu_classification(operator: Operator, y: Float, s: Float, nu: float) -> BoxQP | HullDistance:
+    """``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))``: of a kernel as its dual, of rows as hulls.
+
+    For ``f(x) = w.x`` the best ``rho`` and ``b`` leave ``1/2 |w|^2 - street(w)``, and the best multiple of ``w`` leaves
+    minus half of the squared distance of two reduced hulls, blown up by ``nu S / 2``.
+    """
     positive = y > 0.0
     total = min(0.5 * nu * float(s.sum()), float(s[positive].sum()), float(s[~positive].sum()))
+    if isinstance(operator, Features):
+        return HullDistance(operator, y, s, total)
     return _without_linear_term(
-        gram,
+        operator,
         low=np.where(positive, 0.0, -s),
         high=np.where(positive, s, 0.0),
         group=np.where(positive, 0, 1),
@@ -95,15 +103,17 @@ def nu_classification(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
     )
 
 
-def hull_distance(gram: Gram, y: Float, s: Float) -> BoxQP:
+def hull_distance(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistance:
     """``1/2 |f|^2 - 2 rho`` with ``y_i (f(x_i) + b) >= rho`` for all i: the hard margin, as the distance of two hulls.
 
     The variables are two convex combinations, one of each class, as close to each other as possible. If they meet,
     they prove that no function separates the classes. Samples of weight zero take no part.
     """
     positive, used = y > 0.0, s > 0.0
+    if isinstance(operator, Features):
+        return HullDistance(operator, y, used.astype(np.float64))
     return _without_linear_term(
-        gram,
+        operator,
         low=np.where(used & ~positive, -1.0, 0.0),
         high=np.where(used & positive, 1.0, 0.0),
         group=np.where(positive, 0, 1),
@@ -111,13 +121,27 @@ def hull_distance(gram: Gram, y: Float, s: Float) -> BoxQP:
     )
 
 
-def widest_street(qp: Problem | BoxQP, point: Point) -> tuple[float, float]:
+def widest_street(problem: Problem | BoxQP | HullDistance, point: Point) -> tuple[float, float]:
     """Half the width ``rho`` of the street between two hulls, in the direction of a point, and the middle ``-b``."""
-    assert isinstance(qp, BoxQP)
-    assert point.alpha is not None
-    f = qp.scores(qp.feasible(point.alpha))
-    first, last = float(f[qp.high > 0.0].min()), float(f[qp.low < 0.0].max())
+    if isinstance(problem, HullDistance):
+        first, last = problem.edges(problem.operator.apply(point.w))
+    else:
+        assert isinstance(problem, BoxQP)
+        assert point.alpha is not None
+        f = problem.scores(problem.feasible(point.alpha))
+        first, last = float(f[problem.high > 0.0].min()), float(f[problem.low < 0.0].max())
     return 0.5 * (first - last), -0.5 * (first + last)
+
+
+def divided(point: Point, b: float, divisor: float) -> Point:
+    """The function of a point with the intercept ``b``, divided by a number."""
+    assert point.alpha is not None
+    return Point(point.w / divisor, b / divisor, point.alpha / divisor)
+
+
+def not_separable(solution: Solution) -> Solution:
+    """A solution whose dual variables are the proof that two hulls meet."""
+    return replace(solution, status=Status.NOT_SEPARABLE)
 
 
 def nu_regression(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
@@ -141,7 +165,7 @@ def one_class(gram: Gram, s: Float, nu: float) -> BoxQP:
     return _without_linear_term(gram, np.zeros(s.size), s, group, np.array([nu * float(s.sum())]))
 
 
-def _without_linear_term(gram: Gram, low: Float, high: Float, group: Any, totals: Float) -> BoxQP:
+def _without_linear_term(gram: Any, low: Float, high: Float, group: Any, totals: Float) -> BoxQP:
     zeros = np.zeros(low.size)
     return BoxQP(gram, zeros, low, high, D=zeros, sample=np.arange(low.size), group=group, totals=totals)
 
@@ -190,7 +214,7 @@ def rounding_level(problem: Certifiable) -> float:
     return VANISHING * total * (0.5 * total * largest + float(np.abs(problem.q).max(initial=0.0)))
 
 
-def multipliers(qp: Problem | BoxQP, point: Point) -> Float:
+def multipliers(qp: Problem | BoxQP | HullDistance, point: Point) -> Float:
     """The best multiplier of each group at a point.
 
     If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken.
@@ -219,6 +243,15 @@ def certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
     primal = 0.5 * float(w @ f) + float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
     dual = float(qp.q @ a) - 0.5 * float(a @ dual_f) if qp.gram.positive else -math.inf
     return Certificate(primal, dual)
+
+
+def street_certificate(problem: HullDistance, w: Float, b: float, rho: float, a: Float) -> Certificate:
+    """The formula of nu-SVM at coefficients, an intercept and a margin, and the dual value at ``a``, from rows."""
+    rows, a = problem.operator, problem.feasible(a)
+    missing = np.maximum(rho - problem.y * (rows.apply(w) + b), 0.0)
+    primal = 0.5 * float(w @ w) - 2.0 * problem.total * rho + float(problem.cap @ missing)
+    z = rows.adjoint(a)
+    return Certificate(primal, -0.5 * float(z @ z))
 
 
 def both_sides(qp: BoxQP, alpha: Float) -> Float:

@@ -32,6 +32,7 @@ from maxmargin.estimators._problems import (
     one_class,
     penalty_of,
     softmax_problem,
+    street_certificate,
     tube_problem,
 )
 from maxmargin.estimators._stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
@@ -46,6 +47,7 @@ from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
+from maxmargin.hulls import HullDistance
 from maxmargin.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from maxmargin.minimize import minimize
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
@@ -53,6 +55,7 @@ from maxmargin.operators.rows import is_sparse
 from maxmargin.penalties import L1, L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Solver
+from maxmargin.quadratic import BoxQP
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
 from maxmargin.solvers import DualCoordinate, Smoothed, SoftmaxNewton
@@ -198,14 +201,12 @@ def _judge_svc(model: Any, data: _Data) -> Verdict:
 
 
 def _judge_hard_margin(model: Any, data: _Data, codes: Array) -> Verdict:
-    certificates = []
+    certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, model.multi_class)
     for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
-        gram = task_operator(model, data.X, task, as_rows=False)
-        qp = hull_distance(gram, task.y, data.weights[task.members])  # type: ignore[arg-type]
-        rho = 2.0 / float(np.abs(alpha).sum())  # the variables were divided by it
-        a = rho * alpha
-        certificates.append(certificate_at(qp, a, np.array([rho * b - rho, rho * b + rho]), a))
+        operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
+        problem = hull_distance(operator, task.y, data.weights[task.members])
+        certificates.append(_street_certificate(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - 2 rho with y_i (f(x_i) + b) >= rho", tasks, certificates)
 
 
@@ -218,15 +219,21 @@ def _judge_nu_svc(model: Any, data: _Data) -> Verdict:
         s *= model.class_weight_[codes]
     tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
     nus = getattr(model, "nu_", np.full(len(tasks), model.nu))
-    certificates = []
+    certificates: list[Certificate] = []
     for nu, (task, alpha, b) in zip(nus, _pieces(model, tasks, data.X.shape[0]), strict=True):
-        gram = task_operator(model, data.X, task, as_rows=False)
-        qp = nu_classification(gram, task.y, s[task.members], nu)  # type: ignore[arg-type]
-        # The variables were divided by rho at the end; their sum tells by how much.
-        rho = float(np.abs(qp.totals).sum() / np.abs(alpha).sum())
-        a = rho * alpha
-        certificates.append(certificate_at(qp, a, np.array([rho * b - rho, rho * b + rho]), a))
+        operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
+        problem = nu_classification(operator, task.y, s[task.members], nu)
+        certificates.append(_street_certificate(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))", tasks, certificates)
+
+
+def _street_certificate(model: Any, k: int, problem: BoxQP | HullDistance, alpha: Float, b: float) -> Certificate:
+    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much."""
+    totals = problem.totals if isinstance(problem, BoxQP) else np.full(2, problem.total)
+    rho = float(np.abs(totals).sum() / np.abs(alpha).sum())
+    if isinstance(problem, HullDistance):
+        return street_certificate(problem, rho * _float_row(model.coef_, k), rho * b, rho, rho * alpha)
+    return certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
 
 
 @_judge.register(SVR)

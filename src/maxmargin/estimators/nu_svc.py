@@ -10,11 +10,20 @@ from maxmargin.estimators import _check
 from maxmargin.estimators._estimator import POSITIVE
 from maxmargin.estimators._kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._kernel_machine import NU_CONSTRAINT, Plan, Pose
-from maxmargin.estimators._problems import multipliers, nu_classification, nu_of_cap
+from maxmargin.estimators._problems import (
+    divided,
+    multipliers,
+    not_separable,
+    nu_classification,
+    nu_of_cap,
+    widest_street,
+)
 from maxmargin.estimators._task import Task
+from maxmargin.hulls import HullDistance
 from maxmargin.protocols import Float
 from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Solution
+from maxmargin.solution import Point, Solution
+from maxmargin.solvers import OF_HULLS
 
 DEFAULT_NU = 0.5
 SMALLEST_MARGIN = 1e-200
@@ -81,7 +90,10 @@ class NuSVC(KernelClassifier):
         class, ``cap = 2 / (nu S)``. It is the "nu" of the reduced convex hulls, whose distance this problem is; from 1
         on, the margin is hard.
     solver : str, default="auto"
-        Name of a solver; "auto" is "decomposition".
+        Name of a solver; "auto" is "decomposition". With the linear kernel, "saddle" solves the same problem as the
+        distance of two reduced hulls, in few passes over the rows and without a kernel matrix; "gilbert" and
+        "frank_wolfe" are the classical methods for it. If the reduced hulls meet, they end with
+        ``Status.NOT_SEPARABLE`` and a common point of them as the proof: `nu` is too small for any margin.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -122,9 +134,21 @@ shape_fit_, n_features_in_, feature_names_in_
     >>> model.duality_gap_ <= 1e-6, model.nu_max_
     (True, 1.0)
 
+    The margin ``rho_`` leads to the C-SVM of the same boundary.
+
+    >>> import numpy as np
+    >>> from maxmargin import SVC
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(400, 3)), np.repeat([0, 1], 200)
+    >>> X[y == 1] += 1.0
+    >>> nu = NuSVC(nu=0.6, kernel="linear", solver="saddle", tol=1e-5).fit(X, y)
+    >>> soft = SVC(C=1.0 / nu.rho_[0], kernel="linear", tol=1e-5).fit(X, y)
+    >>> np.allclose(nu.coef_, soft.coef_, atol=0.01), np.allclose(nu.intercept_, soft.intercept_, atol=0.01)
+    (True, True)
+
     """
 
-    _posed_as_rows_if_linear = False
+    _solvers_of_rows = OF_HULLS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
@@ -191,20 +215,26 @@ shape_fit_, n_features_in_, feature_names_in_
         self.nu_, self.nu_max_ = _check.check_nu(self, plan.tasks, plan.s)
         return plan
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
+    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP | HullDistance:
         nu = self.nu if self.cap is None else nu_of_cap(self.cap, float(s.sum()))
         return nu_classification(operator, y, s, nu)
 
-    def _keep_functions(self, X: Any, plan: Plan, functions: list[tuple[Float, float]]) -> None:
+    def _keep_functions(self, X: Any, plan: Plan, functions: list[Point]) -> None:
         """Sets: what every kernel classifier keeps, and ``rho_``."""
         super()._keep_functions(X, plan, functions)
         totals = self.nu_ * [plan.s[task.members].sum() for task in plan.tasks]  # of |a|, before the division
-        self.rho_ = totals / [np.abs(alpha).sum() for alpha, _ in functions]
+        self.rho_ = totals / [float(np.abs(function.alpha).sum()) for function in functions]  # type: ignore[arg-type]
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
-        """The expansion over the samples and the intercept, divided by the margin if there is one."""
-        qp = pose(task)
-        of_positive, of_negative = map(float, multipliers(qp, solution.point))  # b - rho, b + rho
-        rho, b = 0.5 * (of_negative - of_positive), 0.5 * (of_negative + of_positive)
-        divisor = rho if rho > SMALLEST_MARGIN else 1.0  # reduced hulls that overlap have no margin
-        return solution.point.w / divisor, b / divisor
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
+        """The function of a solution, divided by the margin if there is one: reduced hulls that overlap have none."""
+        problem = pose(task)
+        if isinstance(problem, HullDistance):
+            rho, b = widest_street(problem, solution.point)
+        else:
+            of_positive, of_negative = map(float, multipliers(problem, solution.point))  # b - rho, b + rho
+            rho, b = 0.5 * (of_negative - of_positive), 0.5 * (of_negative + of_positive)
+        return divided(solution.point, b, rho if rho > SMALLEST_MARGIN else 1.0)
+
+    def _keep_certificates(self, solutions: list[Solution]) -> None:
+        met = [s.solver in OF_HULLS and s.certificate.dual >= 0.0 for s in solutions]
+        super()._keep_certificates([not_separable(s) if m else s for s, m in zip(solutions, met, strict=True)])

@@ -11,7 +11,7 @@ from maxmargin.estimators._problems import multipliers, nu_regression
 from maxmargin.estimators._task import Task
 from maxmargin.protocols import Float
 from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Solution
+from maxmargin.solution import Point, Solution
 
 
 class NuSVR(KernelRegressor):
@@ -90,7 +90,6 @@ feature_names_in_
 
     """
 
-    _posed_as_rows_if_linear = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
@@ -137,9 +136,9 @@ feature_names_in_
     def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
         return nu_regression(operator, y, s, self.nu)
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
         """The expansion over the samples and the intercept. Sets: ``epsilon_``."""
         qp = pose(task)
         above, below = multipliers(qp, solution.point)  # b + epsilon, b - epsilon
         self.epsilon_ = 0.5 * float(above - below)
-        return solution.point.w, 0.5 * float(above + below)
+        return Point(solution.point.w, 0.5 * float(above + below), solution.point.w)

@@ -16,7 +16,7 @@ from maxmargin.estimators._problems import multipliers, one_class
 from maxmargin.estimators._task import Task
 from maxmargin.protocols import Array, Float
 from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Solution
+from maxmargin.solution import Point, Solution
 
 ON_THE_EDGE = 1e-12
 
@@ -91,7 +91,6 @@ n_features_in_, feature_names_in_
 
     """
 
-    _posed_as_rows_if_linear = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
 
     def __init__(
@@ -217,10 +216,10 @@ n_features_in_, feature_names_in_
     def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
         return one_class(operator, s, self.nu)
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
         """The expansion over the samples and minus the threshold, which is lowered by a rounding error.
 
         The support vectors that define the threshold lie on it; so they count as inside, whatever order they are in.
         """
         b = float(multipliers(pose(task), solution.point)[0])
-        return solution.point.w, b + ON_THE_EDGE * abs(b)
+        return Point(solution.point.w, b + ON_THE_EDGE * abs(b), solution.point.w)

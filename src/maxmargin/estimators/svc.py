@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,12 +12,14 @@ from maxmargin.estimators import _check
 from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._kernel_machine import Pose
-from maxmargin.estimators._problems import hinge_problem, hull_distance, widest_street
+from maxmargin.estimators._problems import divided, hinge_problem, hull_distance, not_separable, widest_street
 from maxmargin.estimators._task import Task
+from maxmargin.hulls import HullDistance
 from maxmargin.problem import Problem
 from maxmargin.protocols import Float
 from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Solution, Status
+from maxmargin.solution import Point, Solution, Status
+from maxmargin.solvers import LINEAR, OF_HULLS
 
 
 class SVC(KernelClassifier):
@@ -76,7 +77,9 @@ class SVC(KernelClassifier):
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "free", as in LIBSVM.
     solver : str, default="auto"
-        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "saddle", "gilbert" and
+        "frank_wolfe" find the hard margin (``C=inf``) of the linear kernel as the distance of two hulls; for other `C`
+        they are in `NuSVC`, whose ``C`` is ``1 / rho_``.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -176,8 +179,8 @@ shape_fit_, n_features_in_, feature_names_in_
         self.n_jobs = n_jobs
 
     @property
-    def _posed_as_rows_if_linear(self) -> bool:  # type: ignore[override]
-        return not self._hard
+    def _solvers_of_rows(self) -> frozenset[str]:  # type: ignore[override]
+        return OF_HULLS if self._hard else LINEAR
 
     @property
     def _hard(self) -> bool:
@@ -192,25 +195,25 @@ shape_fit_, n_features_in_, feature_names_in_
                 f"loss={self.loss!r}. Leave both at their defaults, or pass a finite C."
             )
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> Problem | BoxQP:
+    def _problem(self, operator: Any, y: Float, s: Float) -> Problem | BoxQP | HullDistance:
         if self._hard:
             return hull_distance(operator, y, s)
         return hinge_problem(operator, y, s, self.loss, _check.check_intercept(self, "free"))
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> tuple[Float, float]:
-        """The expansion over the samples and the intercept; with a hard margin, scaled to the margins -1 and 1."""
+    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
+        """The function of a solution; with a hard margin, scaled to the margins -1 and 1."""
         if not self._hard:
             return super()._function(task, solution, pose)
         rho, b = widest_street(pose(task), solution.point)
-        divisor = rho if rho > 0.0 else 1.0
-        return solution.point.w / divisor, b / divisor
+        return divided(solution.point, b, rho if rho > 0.0 else 1.0)
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
-        if self._hard:  # two hulls whose distance is lost in rounding errors have a point in common
-            solutions = [
-                replace(solution, status=Status.NOT_SEPARABLE)
-                if solution.status is Status.STALLED or solution.certificate.dual >= 0.0
-                else solution
-                for solution in solutions
-            ]
+        if self._hard:
+            solutions = [not_separable(solution) if _meet(solution) else solution for solution in solutions]
         super()._keep_certificates(solutions)
+
+
+def _meet(solution: Solution) -> bool:
+    """Whether two hulls have a point in common. Those of a kernel do if their distance is lost in rounding errors."""
+    lost = solution.status is Status.STALLED and solution.solver not in OF_HULLS
+    return lost or solution.certificate.dual >= 0.0

@@ -15,6 +15,7 @@ from maxmargin.estimators._kernel_regressor import KernelRegressor
 from maxmargin.estimators._problems import tube_problem
 from maxmargin.problem import Problem
 from maxmargin.protocols import Float
+from maxmargin.solvers import LINEAR
 
 
 class SVR(KernelRegressor):
@@ -95,7 +96,7 @@ feature_names_in_
 
     """
 
-    _posed_as_rows_if_linear = True
+    _solvers_of_rows = LINEAR
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
         "C": [POSITIVE],
