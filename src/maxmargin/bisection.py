@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.protocols import Float
+
+SECTIONS = 16  # of an interval, where derivatives come in bundles
 
 
 @compiled
@@ -36,3 +40,28 @@ def middle_minimiser(function: Any, scale: float) -> float:
                 high = middle
         ends[side] = high if side == 0 else low
     return 0.5 * float(ends[0] + ends[1])
+
+
+def middle_minimiser_of_many(derivatives: Callable[[Float], Float], scale: float) -> float:
+    """`middle_minimiser` for a function that is asked for its derivatives at several arguments at once.
+
+    This is for sums over clients, where every question costs a round: there are about fourteen.
+    """
+    reach = 1.0 + scale
+    while reach < 1e300:
+        below, above = derivatives(np.array([-reach, reach]))
+        if below <= 0.0 <= above:
+            break
+        reach *= 4.0
+    lows, highs = np.full(2, -reach), np.full(2, reach)  # around the last negative and the first positive derivative
+    while True:
+        cuts = lows + np.arange(1, SECTIONS)[:, None] / SECTIONS * (highs - lows)
+        inside = (lows < cuts) & (cuts < highs) & (highs - lows > 1e-17 * scale)
+        points = np.unique(cuts[inside])
+        if points.size == 0:
+            break
+        g = derivatives(points)
+        for side, left in enumerate((g < 0.0, g <= 0.0)):
+            lows[side] = points[left].max(initial=lows[side])
+            highs[side] = points[~left & (points > lows[side])].min(initial=highs[side])
+    return 0.5 * float(highs[0] + lows[1])

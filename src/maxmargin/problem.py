@@ -6,6 +6,7 @@
 ``alpha`` is signed, ``alpha_i = -s_i slope_i`` at the optimum. A free intercept adds the constraint
 ``sum_i alpha_i = 0``. A penalised one is the coefficient ``b / scale`` of a column that holds ``scale`` everywhere.
 With a kernel, ``w`` is an expansion over the samples, ``X w`` becomes ``K w`` and ``|w|^2`` becomes ``w^T K w``.
+If the rows are spread over clients, whatever has an entry for each sample is local, and sums are those of all clients.
 
 This is the only normalisation inside the library: ``C``, ``alpha``, ``nu`` and ``1/n`` belong to the estimators.
 """
@@ -19,12 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
-from maxmargin.bisection import middle_minimiser
+from maxmargin.bisection import middle_minimiser, middle_minimiser_of_many
 from maxmargin.communicators import ALONE
 from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.penalties import L2
 from maxmargin.protocols import Array, Communicator, Float, Index, Intercept, Loss, Operator, Penalty
 from maxmargin.solution import Certificate, Point
+
+SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +81,14 @@ class Problem:
         else:
             alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
             z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
-        primal = self.losses(z + point.b) + self._penalty(point, z)
-        dual = -self.conjugates(alpha) - float(_conjugate_costs(self.penalty, self._with_intercept(v, alpha)))
-        return Certificate(float(primal), dual, passes)
+        losses, conjugates, total = self._sums(
+            _losses(self.loss, z + point.b, self.y, self.s),
+            _loss_conjugates(self.loss, alpha, self.y, self.s),
+            alpha.sum(),
+        )
+        primal = losses + self._penalty(point, z)
+        dual = -conjugates - float(_conjugate_costs(self.penalty, self._with_intercept(v, total)))
+        return Certificate(primal, dual, passes)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""
@@ -108,11 +116,11 @@ class Problem:
 
     def losses(self, z: Float) -> float:
         """``sum_i s_i loss(z_i, y_i)``."""
-        return float(_losses(self.loss, z, self.y, self.s))
+        return self._sums(_losses(self.loss, z, self.y, self.s))[0]
 
     def conjugates(self, alpha: Float) -> float:
         """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
-        return float(_loss_conjugates(self.loss, alpha, self.y, self.s))
+        return self._sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
 
     def slopes(self, z: Float) -> Float:
         """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""
@@ -130,7 +138,7 @@ class Problem:
         """
         alpha = _clipped(self.loss, alpha, self.y, self.s)
         if self.intercept == "free":
-            alpha = balanced(alpha)
+            alpha = balanced(alpha, self.communicator)
         limit = self.penalty.dual_limit()
         if math.isfinite(limit):
             slack = 1e-14  # the next product rounds differently, by more if large columns cancel
@@ -141,20 +149,36 @@ class Problem:
 
     def best_intercept(self, z: Float) -> float:
         """Free intercept that minimises the primal for scores ``z = X w``; the middle one if there are several."""
-        scale = float(np.abs(z).max(initial=0.0) + np.abs(self.y).max(initial=0.0))
-        return middle_minimiser(_InterceptSlope(self.loss, z, self.y, self.s), scale)
+        losses, scale = _InterceptSlope(self.loss, z, self.y, self.s), sum(self.largest(z, self.y))
+        if self.communicator.size == 1:
+            return middle_minimiser(losses, scale)
+
+        def derivatives(points: Float) -> Float:
+            total, size = self.communicator.allreduce(_intercept_slopes(losses, points))
+            return np.where(np.abs(total) <= SLOPE_ROUNDING * size, 0.0, total)
+
+        return middle_minimiser_of_many(derivatives, scale)
 
     def balanced_slopes(self, z: Float, b: float) -> Float:
         """A subgradient for scores ``z = X w`` and their best free intercept: dual variables whose sum is zero.
 
         At a kink the slopes a little below and above the intercept are mixed, which only samples at the kink feel.
         """
-        nearby = 1e-11 * float(abs(b) + np.abs(z).max(initial=0.0) + np.abs(self.y).max(initial=0.0))
+        nearby = 1e-11 * sum((abs(b), *self.largest(z, self.y)))
         below, above = self.slopes(z + (b - nearby)), self.slopes(z + (b + nearby))
-        up, down = float(below.sum()), float(above.sum())
+        up, down = self._sums(below.sum(), above.sum())
         if up > 0.0 > down:
-            return balanced(below + up / (up - down) * (above - below))
-        return balanced(self.slopes(z + b))
+            return balanced(below + up / (up - down) * (above - below), self.communicator)
+        return balanced(self.slopes(z + b), self.communicator)
+
+    def largest(self, *arrays: Float) -> list[float]:
+        """The largest absolute value in each array of an entry for every sample."""
+        own = np.array([np.abs(array).max(initial=0.0) for array in arrays])
+        return [float(value) for value in self.communicator.allgather(own).max(axis=0)]
+
+    def _sums(self, *own: float) -> list[float]:
+        """Sums over the samples of all clients, from those over our own."""
+        return [float(total) for total in self.communicator.allreduce(np.array(own))]
 
     def _penalty(self, point: Point, z: Float) -> float:
         if self.kernelised:
@@ -177,20 +201,20 @@ class Problem:
 
     def _dual_coefficients(self, alpha: Float) -> Float:
         """``X^T alpha``, with the column of a penalised intercept."""
-        return self._with_intercept(self.operator.adjoint(alpha), alpha)
+        return self._with_intercept(self.operator.adjoint(alpha), self._sums(alpha.sum())[0])
 
-    def _with_intercept(self, v: Float, alpha: Float) -> Float:
-        """``v = X^T alpha``, with the column of a penalised intercept."""
-        return np.append(v, self.intercept_scale * alpha.sum()) if self.intercept == "penalised" else v
+    def _with_intercept(self, v: Float, total: float) -> Float:
+        """``v = X^T alpha``, with the column of a penalised intercept, for the sum of ``alpha``."""
+        return np.append(v, self.intercept_scale * total) if self.intercept == "penalised" else v
 
 
-def balanced(alpha: Float) -> Float:
+def balanced(alpha: Float, communicator: Communicator = ALONE) -> Float:
     """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is zero.
 
     Up to rounding: what this function returns it leaves as it is, so that a solver can hand in a balanced point.
     """
-    up, down = _sides(alpha)
-    if abs(up - down) <= 1e-14 * math.sqrt(alpha.size) * (up + down):
+    up, down, size = communicator.allreduce(np.array([*_sides(alpha), alpha.size]))
+    if abs(up - down) <= 1e-14 * math.sqrt(size) * (up + down):
         return alpha
     return _scaled_sides(alpha, down / up, 1.0) if up > down else _scaled_sides(alpha, 1.0, up / down)
 
@@ -301,4 +325,16 @@ class _InterceptSlope(NamedTuple):
             g = self.s[i] * self.loss.slope(self.z[i] + b, self.y[i])
             total += g
             size += abs(g)
-        return 0.0 if abs(total) <= 1e-13 * size else total
+        return 0.0 if abs(total) <= SLOPE_ROUNDING * size else total
+
+
+@compiled
+def _intercept_slopes(losses: _InterceptSlope, points: Float) -> Float:
+    """For every intercept, the sum of the slopes and of their absolute values."""
+    out = np.zeros((2, points.shape[0]))
+    for i in range(losses.z.shape[0]):
+        for k in range(points.shape[0]):
+            g = losses.s[i] * losses.loss.slope(losses.z[i] + points[k], losses.y[i])
+            out[0, k] += g
+            out[1, k] += abs(g)
+    return out

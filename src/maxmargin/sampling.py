@@ -64,6 +64,16 @@ def _fraction(random: Array) -> float:
 
 
 @compiled
+def chances(start: int, stop: int) -> Float:
+    """A random number of ``[0, 1)`` for every row number, always the same one."""
+    out, random = np.empty(stop - start), np.empty(1, dtype=np.uint64)
+    for k in range(stop - start):
+        random[0] = np.uint64(start + k)
+        out[k] = _fraction(random)
+    return out
+
+
+@compiled
 def _bits(random: Array) -> np.uint64:
     """The next 64 bits of a splitmix64 generator. Sets: ``random``."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)

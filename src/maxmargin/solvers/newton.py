@@ -14,7 +14,8 @@ from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
-from maxmargin.protocols import Array, Features, Float, Index
+from maxmargin.protocols import Array, Communicator, Features, Float, Index
+from maxmargin.sampling import chances
 from maxmargin.solution import Certificate, Point
 
 KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps
@@ -58,6 +59,9 @@ class Newton:
     the last step. With kinks, most rows are at a bound and stay there: while they are a majority, a step on all rows is
     preceded by several on those that are near a kink or have an extreme entry (a rare column moves those alone).
 
+    Rows of several clients: all make the same steps. A step sends the products ``d (d + 1) / 2`` in one round, their
+    combination ``d`` and all other sums in another, and one number for each slope along the direction.
+
     Cost: one step is ``O(n d + rows that react * d^2 + d^3)``; memory ``O(n + d^2)`` and up to a third of the rows.
 
     Reference: Yin, Li, "A semismooth Newton method for support vector classification and regression", 2019;
@@ -87,7 +91,7 @@ class Newton:
         while warm is None and self.multilevel and _is_large(levels[-1]):
             levels.append(_thinned(levels[-1]))
         state = _first_state(levels.pop())
-        state.finer = levels
+        state.finer, state.all_samples = levels, _total_samples(problem)
         if warm is not None:
             d = problem.operator.n_features  # type: ignore[attr-defined]
             state.theta[:d] = warm.w
@@ -147,7 +151,7 @@ class Newton:
         gap has come to rest (on separable data few rows ever react). Sets: ``centre, width, gap`` and as `respond`.
         """
         gap = state.primal - state.dual
-        if np.count_nonzero(state.h) >= 4 * state.theta.size or gap > 0.25 * state.gap:
+        if state.reacting >= 4 * state.theta.size or gap > 0.25 * state.gap:
             state.width *= NARROWER
         state.gap = gap
         state.centre = state.problem.feasible(state.a)
@@ -158,6 +162,7 @@ class Newton:
         finer, passes = _first_state(state.finer[-1]), state.passes * state.share
         finer.finer, finer.theta, finer.damping = state.finer[:-1], state.theta, state.damping
         finer.iterations = finer.first_step = state.iterations
+        finer.all_samples = state.all_samples
         finer.passes = passes / finer.share
         finer.score()
         if finer.kinked:
@@ -184,12 +189,13 @@ class Newton:
                 break
             solved = decrement <= INNER_SHARE * (inner.proximity + others)
             self._move(inner, direction)
-            if np.abs(inner.z - state.z[near])[usual].max(initial=0.0) > NEAR * state.width:
+            if inner.problem.largest((inner.z - state.z[near])[usual])[0] > NEAR * state.width:
                 inner.theta = theta
                 break
             inner.iterations += 1
         state.damping = inner.damping
-        state.passes += inner.passes * near.size / state.z.size
+        state.passes += inner.passes * inner.samples / state.samples
+        state.unshared_passes += inner.unshared_passes * near.size / max(1, state.z.size)
         if inner.iterations:
             state.theta, state.near_steps = inner.theta, state.near_steps + inner.iterations
             state.score()
@@ -217,9 +223,13 @@ class Newton:
 
 @dataclass
 class NewtonState:
-    """``theta`` is ``w`` and, if there is one, the intercept; ``z`` are its scores and ``a`` what answers to them."""
+    """``theta`` is ``w`` and, if there is one, the intercept; ``z`` are its scores and ``a`` what answers to them.
+
+    Whatever has an entry for each row is local, as is ``products``; all other numbers are shared by all clients.
+    """
 
     problem: Problem  # on the rows of the present level
+    samples: int  # of the present level
     theta: Float
     centre: Float
     width: float
@@ -233,7 +243,8 @@ class NewtonState:
     combined: Float  # dual variables of the last sum; few of them change in a step
     fixed: Float  # [X 1]^T a of rows that are left out
     multiplied: Float  # the weights of `products`; few of them change in a step
-    products: Float  # [X 1]^T diag(multiplied) [X 1]
+    products: Float  # [X 1]^T diag(multiplied) [X 1] of our own rows
+    all_samples: int = 0  # of the last level
     updates: int = 0  # of `products`
     finer: list[Problem] = field(default_factory=list)  # with more rows; the last one is next
     gram: Callable[[], Float] = None  # type: ignore[assignment]  # [X 1]^T diag(h) [X 1]
@@ -241,6 +252,9 @@ class NewtonState:
     primal: float = math.inf
     dual: float = -math.inf
     proximity: float = 0.0  # the proximal term: how far the dual variables are from their centre
+    reacting: int = 0  # rows whose dual variables would follow their scores
+    weight: float = 0.0  # of all rows, where none counts as 1
+    unshared_passes: float = 0.0  # over our own rows, of which the others do not know yet
     iterations: int = 0  # on all rows of the level
     near_steps: int = 0  # on some
     first_step: int = 0  # of this level
@@ -253,8 +267,9 @@ class NewtonState:
 
     @property
     def rows(self) -> Features:
-        """The samples of the present level."""
-        return self.problem.operator  # type: ignore[return-value]
+        """The samples of the present level, those of this client."""
+        rows: Features = getattr(self.problem.operator, "rows", self.problem.operator)  # type: ignore[arg-type]
+        return rows
 
     @property
     def kinked(self) -> bool:
@@ -264,7 +279,7 @@ class NewtonState:
     @property
     def share(self) -> float:
         """Cost of a pass over this level, in passes over all rows."""
-        return self.rows.n_samples / max(1, (self.finer[0] if self.finer else self.problem).operator.n_samples)
+        return self.samples / max(1, self.all_samples)
 
     @property
     def relative_gap(self) -> float:
@@ -287,7 +302,7 @@ class NewtonState:
         return {
             "passes": self.passes * self.share,
             "smoothing": self.width,
-            "rows": float(self.rows.n_samples),
+            "rows": float(self.samples),
             "near_steps": float(self.near_steps),
         }
 
@@ -310,33 +325,40 @@ class NewtonState:
                 )
 
         rows.workers.run(work, range(len(rows.parts)))
-        losses, conjugates, self.proximity = sums.sum(axis=0)
         change = self.a - self.combined
         self.combined = self.a.copy()
         v, self.gram = rows.adjoint_and_gram(change, self.h, self.theta.size - rows.n_features)
-        self.v = self.v + np.append(v, change.sum())[: self.theta.size]
-        self.passes += rows.adjoint_passes(change)
+        passes = self.unshared_passes + rows.adjoint_passes(change)
+        weight = np.where(problem.s > 0.0, problem.s, 1.0).sum()
+        own = [change.sum(), *sums.sum(axis=0), np.count_nonzero(self.h), weight, passes * rows.n_samples]
+        shared = problem.communicator.allreduce(np.append(v, own))
+        losses, conjugates, self.proximity, reacting, self.weight, read = map(float, shared[-6:])
+        self.reacting = int(reacting)
+        self.passes, self.unshared_passes = self.passes + read / max(1, self.samples), 0.0
+        self.v = self.v + shared[: self.theta.size]
         v = self.v + self.fixed
         self.gradient = self.ridge * self.theta - v
         quadratic = self.ridge > 0.0
-        self.primal = float(losses) + 0.5 * float(self.theta @ (self.ridge * self.theta))
-        self.dual = -float(conjugates) - 0.5 * float((v[quadratic] ** 2 / self.ridge[quadratic]).sum())
+        self.primal = losses + 0.5 * float(self.theta @ (self.ridge * self.theta))
+        self.dual = -conjugates - 0.5 * float((v[quadratic] ** 2 / self.ridge[quadratic]).sum())
 
     def near_rows(self) -> Index | None:
         """Rows whose dual variables would change if their scores changed a little; ``None`` if that does not pay."""
-        if not self.kinked or self.rows.entries < NEAR_ENTRIES:
+        if not self.kinked or self.problem.operator.entries < NEAR_ENTRIES:  # type: ignore[attr-defined]
             return None
         problem, width = self.problem, self.width
         near = _may_react(problem.loss, self.centre, problem.y, problem.s, self.z, width, NEAR * width, self.a)
         rows = np.flatnonzero(near | self.outlying)
-        return rows if rows.size <= min(NEAR_SHARE * self.z.size, self.rows.room) else None
+        total, crowded = problem.communicator.allreduce(np.array([rows.size, rows.size > self.rows.room], dtype=float))
+        return rows if total <= NEAR_SHARE * self.samples and not crowded else None
 
     def narrowed(self, near: Index) -> NewtonState:
         """The problem of some rows, while the others answer as they do now."""
-        problem, none = self.problem, np.zeros(near.size)
+        none, some = np.zeros(near.size), _some(self.problem, near)
         inner = replace(
             self,
-            problem=replace(problem, operator=self.rows.take(near), y=problem.y[near], s=problem.s[near]),
+            problem=some,
+            samples=_total_samples(some),
             centre=self.centre[near],
             z=self.z[near],
             a=none,
@@ -347,6 +369,7 @@ class NewtonState:
             fixed=np.zeros_like(self.v),
             iterations=0,
             passes=0.0,
+            unshared_passes=0.0,
         )
         inner.respond()
         inner.fixed = self.v - inner.v
@@ -369,64 +392,83 @@ class NewtonState:
                 sums[k] = _pull(problem.loss, self.centre, problem.y, problem.s, self.z, dz, t, width, first, last)
 
         rows.workers.run(work, range(len(rows.parts)))
-        return float(sums.sum())
+        return float(problem.communicator.allreduce(sums.sum(keepdims=True))[0])
 
     def damped_hessian(self) -> Float:
         """``diag(ridge) + [X 1]^T diag(h) [X 1]``, and some more on the diagonal.
 
         Columns without reacting rows would otherwise make the steps wild, or the Hessian singular.
         """
-        H, s = self._products(), self.problem.s
+        H = self._products()
         if self.kinked:
-            reacting = max(1, int(np.count_nonzero(self.h)))
-            strength = self.damping * reacting * float(np.where(s > 0.0, s, 1.0).mean()) / self.width
+            strength = self.damping * max(1, self.reacting) * (self.weight / max(1, self.samples)) / self.width
         else:
-            strength = 1e-12 * float(s.sum())
+            strength = 1e-12 * self.weight
         H[np.diag_indices_from(H)] += self.ridge + strength * self.column_squares
         return H
 
     def _products(self) -> Float:
-        """``[X 1]^T diag(h) [X 1]``, from that of the last step where most rows react as they did then."""
+        """``[X 1]^T diag(h) [X 1]``, from that of the last step where most of our rows react as they did then."""
         rows, change = self.rows, self.h - self.multiplied
         more, less = np.maximum(change, 0.0), np.maximum(-change, 0.0)
         cost, update_cost = rows.gram_passes(self.h), rows.gram_passes(more) + rows.gram_passes(less)
         if 4.0 * update_cost < cost and self.updates < MAX_UPDATES:
             ones = self.theta.size - rows.n_features
             self.products = self.products + rows.bordered_gram(more, ones) - rows.bordered_gram(less, ones)
-            self.updates, self.passes = self.updates + 1, self.passes + update_cost
+            self.updates, cost = self.updates + 1, update_cost
         else:
-            self.products, self.updates, self.passes = self.gram(), 0, self.passes + cost
+            self.products, self.updates = self.gram(), 0
+        self.unshared_passes += cost
         self.multiplied = self.h.copy()
-        return self.products.copy()
+        return _sum_of_symmetric(self.products, self.problem.communicator)
 
 
 def _is_large(problem: Problem) -> bool:
     """Whether a twelfth of the rows says much about all of them, and is much cheaper."""
     rows: Features = problem.operator  # type: ignore[assignment]
-    return rows.entries >= COARSE_ENTRIES and rows.n_samples >= COARSE_SAMPLES * rows.n_features
+    return rows.entries >= COARSE_ENTRIES and _total_samples(problem) >= COARSE_SAMPLES * rows.n_features
 
 
 def _thinned(problem: Problem) -> Problem:
-    """A twelfth of the rows, or what fits into memory, chosen at random; their weights add up to that of all."""
+    """A twelfth of the rows, or what fits into memory, chosen by chance; their weights add up to that of all.
+
+    A row's chance follows from its number among the rows of all clients: it is the same however these are spread.
+    """
     rows: Features = problem.operator  # type: ignore[assignment]
-    count = min(rows.n_samples // COARSER, rows.room)
-    some = np.sort(np.random.default_rng(0).permutation(rows.n_samples)[:count])
-    y, s = problem.y[some], problem.s[some]
-    return replace(problem, operator=rows.take(some), y=y, s=s * (float(problem.s.sum()) / (float(s.sum()) or 1.0)))
+    communicator = problem.communicator
+    counts, rooms = communicator.allgather(np.array([rows.n_samples, rows.room], dtype=float)).T
+    share = min(1.0 / COARSER, float((rooms[counts > 0.0] / counts[counts > 0.0]).min(initial=1.0)))
+    first = int(counts[: communicator.rank].sum())
+    some = np.flatnonzero(chances(first, first + rows.n_samples) < share)[: rows.room]
+    coarse = _some(problem, some)
+    weight, part = communicator.allreduce(np.array([problem.s.sum(), coarse.s.sum()]))
+    return replace(coarse, s=coarse.s * (float(weight) / (float(part) or 1.0)))
+
+
+def _some(problem: Problem, some: Index) -> Problem:
+    """The problem of some of our rows."""
+    rows: Features = problem.operator  # type: ignore[assignment]
+    return replace(problem, operator=rows.take(some), y=problem.y[some], s=problem.s[some])
+
+
+def _total_samples(problem: Problem) -> int:
+    """Rows of all clients."""
+    return int(getattr(problem.operator, "total_samples", problem.operator.n_samples))
 
 
 def _first_state(problem: Problem) -> NewtonState:
     """Zero coefficients and dual variables."""
     rows: Features = problem.operator  # type: ignore[assignment]
-    n, d = rows.n_samples, rows.n_features
+    n, d, total = rows.n_samples, rows.n_features, _total_samples(problem)
     size = d + (problem.intercept is not None)
     ridge = np.full(size, problem.lam)
     if problem.intercept is not None:
         ridge[d] = problem.lam / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
-    squares = rows.column_squares(np.full(n, 1.0 / max(1, n)))
+    squares = rows.column_squares(np.full(n, 1.0 / max(1, total)))
     near = rows.entries >= NEAR_ENTRIES and isinstance(problem.loss, KINKED)
     return NewtonState(
         problem=problem,
+        samples=total,
         theta=np.zeros(size),
         centre=np.zeros(n),
         width=_first_width(problem),
@@ -453,13 +495,23 @@ def _is_close(problem: Problem, state: NewtonState) -> bool:
 
 def _first_width(problem: Problem) -> float:
     """Of the smoothing."""
-    return FIRST_WIDTH * max(float(np.abs(problem.y).max(initial=0.0)), 1e-300)
+    return FIRST_WIDTH * max(problem.largest(problem.y)[0], 1e-300)
 
 
 def _scores(rows: Features, theta: Float) -> Float:
     """``X w + b`` for ``theta = (w, b)``."""
     d = rows.n_features
     return rows.apply(theta[:d]) + (theta[d] if theta.size > d else 0.0)
+
+
+def _sum_of_symmetric(own: Float, communicator: Communicator) -> Float:
+    """The sum of the matrices of all clients, of which only the lower triangles are sent."""
+    if communicator.size == 1:
+        return own.copy()
+    lower = np.tril_indices_from(own)
+    total = np.zeros_like(own)
+    total[lower] = communicator.allreduce(own[lower])
+    return total + np.tril(total, -1).T
 
 
 def _solve(H: Float, g: Float) -> Float:
