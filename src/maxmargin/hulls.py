@@ -9,20 +9,24 @@ the difference of the two points. Every direction ``w`` proves a bound: between 
     P(w) = min_t [t^2 |w|^2 / 2 - t street(w)] = -(street(w) / |w|)^2 / 2,    D(a) = -|X^T a|^2 / 2,
 
 so the primal does not depend on the length of ``w``, and both are 0 if the hulls have a point in common.
+
+The rows may be spread over clients (`Sharded`): ``y``, ``cap``, ``a`` and scores are then those of the rows here, and
+all clients call the same methods, which say the same to all.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.communicators import ALONE
+from maxmargin.operators import Sharded
 from maxmargin.protocols import Communicator, Features, Float, Index
-from maxmargin.quadratic import with_sum
+from maxmargin.selection import Least, settled
 from maxmargin.solution import Certificate, Point
 
 VANISHING = 1e-12  # a distance this small beside the lengths of the rows is rounding: the hulls meet
@@ -39,10 +43,13 @@ class HullDistance:
     y: Float  # -1 or 1
     cap: Float  # rows of cap 0 take no part
     total: float = 1.0
+    census: Float = field(init=False, repr=False)  # of each class: sum of caps, rows, rows whose cap is below the total
 
     def __post_init__(self) -> None:
-        for side in self.sides:
-            reach = float(self.cap[side].sum())
+        # What rounds are needed for is no cached_property: before Python 3.12 those hold a lock, in which clients that
+        # are threads would wait for each other.
+        object.__setattr__(self, "census", self._count())
+        for reach in self.census[:, 0].tolist():
             if not reach >= self.total * (1.0 - 1e-12):
                 raise ValueError(
                     f"The caps of a class sum to {reach:g}, which must be at least {self.total:g}: raise them, or add "
@@ -59,10 +66,28 @@ class HullDistance:
         """The rows of the positive and of the negative class that take part."""
         return np.flatnonzero((self.y > 0.0) & (self.cap > 0.0)), np.flatnonzero((self.y < 0.0) & (self.cap > 0.0))
 
-    @cached_property
+    def _count(self) -> Float:
+        """The census over all clients."""
+        caps = [self.cap[side] for side in self.sides]
+        return self.communicator.allreduce(
+            np.array([[cap.sum(), cap.size, np.count_nonzero(cap < self.total)] for cap in caps], dtype=np.float64)
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many rows of each class take part."""
+        first, second = self.census[:, 1].tolist()
+        return int(first), int(second)
+
+    @property
+    def total_samples(self) -> int:
+        """Rows of all clients."""
+        return getattr(self.operator, "total_samples", self.y.size)
+
+    @property
     def hard(self) -> bool:
         """Whether every row may be a point of its hull alone."""
-        return all(bool((self.cap[side] >= self.total).all()) for side in self.sides)
+        return not self.census[:, 2].any()
 
     @property
     def separable(self) -> bool:
@@ -73,7 +98,8 @@ class HullDistance:
         """Minus half of the squared width of the street along ``point.w``, and of the distance at ``point.alpha``."""
         if point.alpha is None:
             raise ValueError("The distance of two hulls is certified at two of their points: the point needs alpha.")
-        if not (np.isfinite(point.w).all() and np.isfinite(point.alpha).all()):
+        sound = np.isfinite(point.w).all() and np.isfinite(point.alpha).all()
+        if self.communicator.allreduce(np.array([float(sound)]))[0] < self.communicator.size:
             return Certificate(math.inf, -math.inf)
         a = self.feasible(point.alpha)
         s, z = self.operator.products(point.w, a)
@@ -89,37 +115,68 @@ class HullDistance:
 
     def street(self, s: Float) -> float:
         """The smallest value of ``s.a`` over all ``a``: how far the two hulls are apart in scores."""
-        return float(sum(_least(self.y[side] * s[side], self.cap[side], self.total)[0] for side in self.sides))
-
-    def extreme(self, s: Float) -> Float:
-        """The ``a`` for which ``s.a`` is smallest: a vertex of the reduced hull on either side of the street."""
-        a = np.zeros(self.y.size)
-        for side in self.sides:
-            t = self.y[side] * s[side]
-            _, border = _least(t, self.cap[side], self.total)
-            a[side] = self.y[side] * _filled(t, self.cap[side], self.total, border)
-        return a
+        return sum(value for value, _ in settled(self.communicator, self.nearest(s)))
 
     def edges(self, s: Float) -> tuple[float, float]:
         """The scores between which the street lies: of the last row that is used fully or in part, on either side."""
-        first, last = (_least(self.y[side] * s[side], self.cap[side], self.total)[1] for side in self.sides)
+        (_, first), (_, last) = settled(self.communicator, self.nearest(s))
         return first, -last
+
+    def nearest(self, s: Float) -> list[Least]:
+        """The rows of both classes that border on the street, as requests for `settled`."""
+        return [Least(self.y[side] * s[side], self.cap[side], self.total, self.hard) for side in self.sides]
+
+    def extreme(self, s: Float) -> Float:
+        """The ``a`` for which ``s.a`` is smallest: a vertex of the reduced hull on either side of the street."""
+        nearest = self.nearest(s)
+        borders = [border for _, border in settled(self.communicator, nearest)]
+        caps = [
+            (own.cap[own.t < at].sum(), own.cap[own.t == at].sum()) for own, at in zip(nearest, borders, strict=True)
+        ]
+        everybody = self.communicator.allgather(np.array(caps))
+        a = np.zeros(self.y.size)
+        for k, (side, own, border) in enumerate(zip(self.sides, nearest, borders, strict=True)):
+            earlier = everybody[: self.communicator.rank, k, 1].sum()  # on the border, in the order of the clients
+            missing = self.total - everybody[:, k, 0].sum() - earlier
+            a[side] = self.y[side] * _filled(own.t, own.cap, max(float(missing), 0.0), border)
+        return a
 
     def equal_shares(self) -> Float:
         """The means of both classes, as far as the caps allow."""
         a = np.zeros(self.y.size)
-        for side in self.sides:
-            a[side] = self.y[side] * self.total / side.size
+        for side, size in zip(self.sides, self.sizes, strict=True):
+            a[side] = self.y[side] * self.total / size
         return self.feasible(a)
 
     def feasible(self, alpha: Float) -> Float:
-        """``alpha`` clipped to the caps, each class moved to its total."""
+        """``alpha`` clipped to the caps, each class moved to its total; rows without a share last."""
+        caps = [np.minimum(self.cap[side], self.total) for side in self.sides]
+        shares = [np.clip(self.y[side] * alpha[side], 0.0, cap) for side, cap in zip(self.sides, caps, strict=True)]
+        rooms = [cap - share for cap, share in zip(caps, shares, strict=True)]
+        used = [np.where(share > 0.0, room, 0.0) for share, room in zip(shares, rooms, strict=True)]
+        sums = self.communicator.allreduce(
+            np.array(
+                [[share.sum(), some.sum(), room.sum()] for share, some, room in zip(shares, used, rooms, strict=True)]
+            )
+        )
         a = np.zeros(self.y.size)
-        for side in self.sides:
-            cap = self.cap[side]
-            shares = np.clip(self.y[side] * alpha[side], 0.0, cap)
-            a[side] = self.y[side] * with_sum(shares, np.zeros_like(cap), cap, self.total)
+        for k, (present, among_used, among_all) in enumerate(sums.tolist()):
+            missing, share = self.total - present, shares[k]
+            if missing < 0.0:
+                share = share - share * (-missing / present)
+            elif 0.0 < missing <= among_used:
+                share = share + used[k] * (missing / among_used)
+            elif missing > 0.0:
+                share = share + rooms[k] * min(missing / max(among_all, np.finfo(float).tiny), 1.0)
+            a[self.sides[k]] = self.y[self.sides[k]] * share
         return a
+
+    def adjoint_and_sums(self, a: Float, sums: Float) -> tuple[Float, Float]:
+        """``X^T a``, and the sums over all clients of some numbers, in one round."""
+        if not isinstance(self.operator, Sharded):
+            return self.operator.adjoint(a), sums
+        both = self.communicator.allreduce(np.concatenate([self.operator.rows.adjoint(a), sums]))
+        return both[: -sums.size], both[-sums.size :]
 
     @cached_property
     def squared_lengths(self) -> Float:
@@ -129,7 +186,14 @@ class HullDistance:
     @property
     def reach(self) -> float:
         """Length of the longest row that takes part."""
-        return math.sqrt(max(float(self.squared_lengths[side].max()) for side in self.sides))
+        if "_reach" not in vars(self):
+            longest = max(float(self.squared_lengths[side].max(initial=0.0)) for side in self.sides)
+            vars(self)["_reach"] = math.sqrt(self.largest(longest))
+        return vars(self)["_reach"]
+
+    def largest(self, value: float) -> float:
+        """Of the values that the clients have."""
+        return float(self.communicator.allgather(np.array([value])).max())
 
     def vanishes(self, z: Float) -> bool:
         """Whether a difference of two points is nothing but rounding."""
@@ -164,16 +228,17 @@ class HullDistance:
         H[:d, :d] = self.operator.weighted_gram(room)
         H[d:, :d] = self.operator.adjoint_each(room[:, None] * ones)
         H[:d, d:] = H[d:, :d].T
-        H[d:, d:] = np.diag(room @ ones)
+        sums = self.communicator.allreduce(np.concatenate([room @ ones, ones.T @ a]))
+        H[d:, d:] = np.diag(sums[:2])
         size = np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
         inverse = np.linalg.pinv(H / np.outer(size, size), rcond=1e-13, hermitian=True)
-        excess = np.concatenate([self.operator.adjoint(a), ones.T @ a - self.total * np.array([1.0, -1.0])])
+        excess = np.concatenate([self.operator.adjoint(a), sums[2:] - self.total * np.array([1.0, -1.0])])
         u = inverse @ (excess / size) / size
         change = -room * (self.operator.apply(u[:d]) + ones @ u[d:])
         move = self.y * change
         distance = np.where(move > 0.0, self.cap - share, share)  # to the bound ahead
-        bounded = np.abs(move) > 0.0
-        reach = float((distance[bounded] / np.abs(move[bounded])).min(initial=np.inf))
+        bounded = (np.abs(move) >= distance) & (move != 0.0)
+        reach = -self.largest(-float((distance[bounded] / np.abs(move[bounded])).min(initial=np.inf)))
         return change, 1.0 if reach > 1.0 else MOST_OF_THE_WAY * reach, 3.0 + self.operator.gram_passes(room)
 
 
@@ -245,56 +310,13 @@ class PointPair:
 
 
 @compiled
-def _least(t: Float, cap: Float, total: float) -> tuple[float, float]:
-    """The smallest ``sum_i b_i t_i`` over ``0 <= b <= cap`` of sum ``total``, and the largest ``t_i`` that it uses.
-
-    The smallest ``t_i`` are used first. They are found by selection, in time proportional to their number.
-    """
-    order = np.arange(t.shape[0])
-    low, high = 0, t.shape[0]
-    value, missing, border = 0.0, total, 0.0
-    while low < high:
-        first, middle, last = t[order[low]], t[order[(low + high) // 2]], t[order[high - 1]]
-        border = max(min(first, middle), min(max(first, middle), last))
-        # Three parts: smaller than the pivot, equal to it, larger.
-        smaller, k, larger = low, low, high
-        weight, moment, equal = 0.0, 0.0, 0.0
-        while k < larger:
-            i = order[k]
-            if t[i] < border:
-                order[k], order[smaller] = order[smaller], i
-                weight += cap[i]
-                moment += cap[i] * t[i]
-                smaller += 1
-                k += 1
-            elif t[i] > border:
-                larger -= 1
-                order[k], order[larger] = order[larger], i
-            else:
-                equal += cap[i]
-                k += 1
-        if weight >= missing:
-            high = smaller
-        elif weight + equal >= missing:
-            return value + moment + (missing - weight) * border, border
-        else:
-            value += moment + equal * border
-            missing -= weight + equal
-            low = larger
-    return value + missing * border, border
-
-
-@compiled
-def _filled(t: Float, cap: Float, total: float, border: float) -> Float:
+def _filled(t: Float, cap: Float, missing: float, border: float) -> Float:
     """All that is allowed where ``t`` is below the border, and what is missing on it, in the order of the rows."""
     b = np.zeros(t.shape[0])
-    missing = total
     for i in range(t.shape[0]):
         if t[i] < border:
-            b[i] = min(cap[i], missing)
-            missing -= b[i]
-    for i in range(t.shape[0]):
-        if t[i] == border:
+            b[i] = cap[i]
+        elif t[i] == border:
             b[i] = min(cap[i], missing)
             missing -= b[i]
     return b

@@ -3,6 +3,9 @@
 A solver only makes progress. When to stop (gap, iterations, time, Ctrl-C, callback, no more progress), which point to
 keep, and what the history says are decided in this file, once. A solver may suggest that it is finished; only the
 certificate concludes.
+
+If the rows of a problem are spread over clients, every client runs this loop, in lock step: clock, Ctrl-C and callback
+are those of rank 0, whom the others hear once per round.
 """
 
 from __future__ import annotations
@@ -10,12 +13,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from maxmargin.certificate import Certifiable, certify
+from maxmargin.checkpoint import Checkpoints
+from maxmargin.communicators import ALONE
 from maxmargin.interrupts import Interrupts
 from maxmargin.progress import ProgressLine
-from maxmargin.protocols import Solver
+from maxmargin.protocols import Array, Communicator, Resumable, Solver
 from maxmargin.solution import Certificate, Point, Record, Solution, Status
 from maxmargin.threads import one_blas_thread
 
@@ -27,7 +36,15 @@ STALL_FACTOR = 0.9
 STALL_ROUNDS = 200
 STALL_GROWTH = 4
 HISTORY_LENGTH = 1024
+ENDED = (Status.CONVERGED, Status.STALLED, Status.NOT_SEPARABLE, Status.NOT_CONVEX)  # nothing is left to go on with
 UNLIMITED = 2**62
+REMEMBERED: dict[str, Callable[[float], float]] = {  # of the loop, by checkpoints
+    "rounds": int,
+    "passes": float,
+    "judged_at": int,
+    "progress_gap": float,
+    "progress_round": int,
+}
 
 
 def minimize(
@@ -41,6 +58,8 @@ def minimize(
     warm: Solution | Point | None = None,
     verbose: int = 0,
     interrupts: Interrupts | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
 ) -> Solution:
     """Solve a problem and prove how well.
 
@@ -64,6 +83,11 @@ def minimize(
         1 shows a progress line on standard error.
     interrupts : Interrupts, optional
         Of a fit of several problems, so that Ctrl-C between two of them is noticed too.
+    checkpoint : path, optional
+        Where to go on from if the fit was killed or stopped: each client has a file of this name with its rank behind
+        it, and goes on if there is one. `warm` counts only if there is none. A fit that ends by itself removes it.
+    checkpoint_every : float
+        Seconds between two checkpoints.
 
     Returns
     -------
@@ -73,18 +97,27 @@ def minimize(
     Raises
     ------
     ValueError
-        If the solver does not support the problem; the message says why.
+        If the solver does not support the problem; the message says why. If a checkpoint is not whole, or belongs to
+        another fit.
 
     """
     reason = solver.supports(problem)
     if reason is not None:
         raise ValueError(f"solver={solver.name!r} cannot solve this problem: {reason}.")
     clock = time.perf_counter
-    run = _Run(problem, solver, tol, max_time, clock(), clock)
+    communicator = getattr(problem, "communicator", ALONE)
+    listening = bool(communicator.broadcast(np.array([float(callback is not None)]))[0])
+    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
+    run = _Run(problem, solver, tol, max_time, communicator, clock(), clock)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
     with one_blas_thread(), interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
-        state = solver.start(problem, start)
-        status = run.judge(state, interrupts)
+        saved = None if checkpoints is None else checkpoints.latest()
+        if saved is None:
+            state = solver.start(problem, start)
+            status = run.judge(state, interrupts)
+        else:
+            state, status = run.resume(saved)
+        saved_at = 0.0
         while status is None:
             limit = UNLIMITED if max_iter is None else max_iter - state.iterations
             if limit <= 0:
@@ -93,9 +126,19 @@ def minimize(
             state = solver.advance(problem, state, limit)
             status = run.look(state, interrupts)
             line.show(run.history[-1])
-            stop = callback is not None and callback(run.history[-1])
+            stop = callback is not None and bool(callback(run.history[-1]))
+            if listening:
+                stop = bool(communicator.broadcast(np.array([float(stop)]))[0])
             if stop and status is None:
                 status = run.judge(state, interrupts) or Status.CALLBACK
+            if checkpoints is not None and status is None and run.seconds - saved_at >= checkpoint_every:
+                checkpoints.save(run.saved(state))
+                saved_at = run.seconds
+        if checkpoints is not None:
+            if status in ENDED:
+                checkpoints.remove()
+            else:
+                checkpoints.save(run.saved(state))
     return run.solution(status, state.iterations)
 
 
@@ -107,6 +150,17 @@ def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate])
     return Point(coefficients.w, coefficients.b, variables.alpha), Certificate(primal, dual, after.passes)
 
 
+def _arrays(point: Point) -> dict[str, Array]:
+    """A point as arrays."""
+    dual = {} if point.alpha is None else {"alpha": point.alpha}
+    return {"w": point.w, "b": np.array(point.b), **dual}
+
+
+def _point(arrays: dict[str, Array]) -> Point:
+    """A point from its arrays."""
+    return Point(arrays["w"], float(arrays["b"]), arrays.get("alpha"))
+
+
 class _Run:
     """What the loop remembers: the best certified point, the history, and what certificates cost."""
 
@@ -116,11 +170,13 @@ class _Run:
         solver: Solver,
         tol: float,
         max_time: float | None,
+        communicator: Communicator,
         began: float,
         clock: Callable[[], float],
     ) -> None:
         self.problem, self.solver, self.tol, self.max_time = problem, solver, tol, max_time
-        self.began, self.clock = began, clock
+        self.communicator, self.began, self.clock = communicator, began, clock
+        self.seconds = 0.0  # since the fit began, as all clients know it
         self.best: tuple[Point, Certificate] | None = None
         self.last: Point | None = None  # judged, though not the best perhaps
         self.history: list[Record] = []
@@ -133,10 +189,12 @@ class _Run:
     def look(self, state: Any, interrupts: Interrupts) -> Status | None:
         """Decide after a round whether to go on. Certifies if there is reason to."""
         self.rounds += 1
-        if interrupts.pending:
+        own = np.array([self._seconds(), self.seconds_per_pass, float(interrupts.pending)])
+        self.seconds, self.seconds_per_pass, pending = self.communicator.broadcast(own).tolist()
+        if pending:
             return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=0.5)
-        if self.max_time is not None and self._seconds() + self._reserve(state) >= self.max_time:
-            left = self.max_time - self._seconds()
+        if self.max_time is not None and self.seconds + self._reserve(state) >= self.max_time:
+            left = self.max_time - self.seconds
             return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(left, 0.2) * 2.0)
         if self._claims_to_be_done(state) or self._check_is_due(state):
             status = self.judge(state, interrupts)
@@ -157,7 +215,7 @@ class _Run:
         began = self.clock()
         point = self.solver.point(self.problem, state)
         try:
-            with interrupts.immediate():
+            with interrupts.immediate() if self.communicator.size == 1 else nullcontext():  # others would wait
                 certificate = certify(self.problem, point)
         except KeyboardInterrupt:
             if self.best is None:
@@ -190,6 +248,34 @@ class _Run:
             last=self.last,
         )
 
+    def saved(self, state: Any) -> dict[str, Array]:
+        """What a checkpoint holds: the state of the solver, or its point, and what the loop remembers."""
+        assert self.best is not None
+        point, certificate = self.best
+        arrays = {"best_" + name: value for name, value in _arrays(point).items()}
+        numbers = [getattr(self, name) for name in REMEMBERED]
+        arrays["remembered"] = np.array([*numbers, certificate.primal, certificate.dual, certificate.passes])
+        if isinstance(self.solver, Resumable):
+            state_of = self.solver.saved(state)
+        else:
+            state_of = _arrays(self.solver.point(self.problem, state))
+        return arrays | {"solver_" + name: value for name, value in state_of.items()}
+
+    def resume(self, saved: dict[str, Array]) -> tuple[Any, Status | None]:
+        """The state of a checkpoint, and the status if it is good enough already."""
+        parts = {name.removeprefix("solver_"): value for name, value in saved.items() if name.startswith("solver_")}
+        *numbers, primal, dual, passes = saved["remembered"].tolist()
+        best = {name.removeprefix("best_"): value for name, value in saved.items() if name.startswith("best_")}
+        self.best = _point(best), Certificate(primal, dual, passes)
+        if isinstance(self.solver, Resumable):
+            for (name, kind), number in zip(REMEMBERED.items(), numbers, strict=True):
+                setattr(self, name, kind(number))
+            state = self.solver.restored(self.problem, parts)
+        else:
+            state = self.solver.start(self.problem, _point(parts))
+        self._record(state, primal, dual, certified=True)
+        return state, Status.CONVERGED if self.best[1].relative_gap <= self.tol else None
+
     def _stop_in_time(self, state: Any, interrupts: Interrupts, status: Status, patience: float) -> Status:
         """Judge the last point too, unless that would take longer than the user should wait."""
         if self._reserve(state) <= patience:
@@ -215,7 +301,10 @@ class _Run:
     def _record(self, state: Any, primal: float, dual: float, certified: bool) -> None:
         if len(self.history) >= HISTORY_LENGTH:  # thin out: a long fit is drawn well enough by every other line
             self.history = self.history[::2]
-        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, dict(state.counters)))
+        counters = dict(state.counters)
+        if traffic := getattr(self.communicator, "traffic", None):
+            counters |= traffic.counters
+        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters))
 
     def _seconds(self) -> float:
         return self.clock() - self.began

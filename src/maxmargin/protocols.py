@@ -188,6 +188,17 @@ class Communicator(Protocol):
         """The array of rank 0; what the others bring counts for its shape only."""
 
 
+@runtime_checkable
+class Resumable(Protocol):
+    """A solver whose state can be put into a checkpoint. Others go on from the point of their state."""
+
+    def saved(self, state: Any) -> dict[str, Array]:
+        """The state as arrays of numbers."""
+
+    def restored(self, problem: Any, saved: dict[str, Array]) -> Any:
+        """The state again: the fit goes on as if nothing had happened."""
+
+
 class State(Protocol):
     """What a solver carries from round to round, as far as the loop looks at it."""
 

@@ -18,6 +18,11 @@ class Traffic:
     bytes: int = 0
     seconds: float = 0.0  # waiting for the others included
 
+    @property
+    def counters(self) -> dict[str, float]:
+        """For the history of a fit."""
+        return {"rounds": float(self.rounds), "scalars": float(self.scalars), "bytes": float(self.bytes)}
+
 
 @dataclass
 class Counting:

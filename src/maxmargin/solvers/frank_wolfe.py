@@ -39,7 +39,9 @@ class FrankWolfe:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        return None if isinstance(problem, HullDistance) else "it needs the distance of two hulls (HullDistance)"
+        if not isinstance(problem, HullDistance):
+            return "it needs the distance of two hulls (HullDistance)"
+        return None if problem.communicator.size == 1 else "it needs all rows in one place"
 
     def start(self, problem: HullDistance, warm: Point | None) -> PointPair:
         """The vertices that face each other across the street between the means, or the points of a point."""

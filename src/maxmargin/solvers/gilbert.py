@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from maxmargin.hulls import HullDistance, PointPair
 from maxmargin.solution import Point
 
@@ -51,7 +49,7 @@ class Gilbert:
             state.iterations += 1
             vertex = problem.extreme(state.p)
             v = problem.operator.adjoint(vertex)
-            state.passes += np.count_nonzero(vertex) / vertex.size
+            state.passes += problem.operator.adjoint_passes(vertex)
             gain, length = float(state.z @ (state.z - v)), float((state.z - v) @ (state.z - v))
             step = min(max(gain / length, 0.0), 1.0) if length > 0.0 else 0.0
             state.stuck = step == 0.0

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.capped_simplex import looped_shift, selected_shift
+from maxmargin.capped_simplex import looped_shift
 from maxmargin.hulls import HullDistance
-from maxmargin.operators import Columns, Rows
+from maxmargin.operators import Columns, Rows, Sharded
 from maxmargin.operators.hadamard import RandomisedHadamard
 from maxmargin.operators.rows import is_sparse
-from maxmargin.protocols import Array, Float, Index
+from maxmargin.protocols import Array, Features, Float, Index
 from maxmargin.sampling import below
+from maxmargin.selection import Scale, SoftLeast, settled
 from maxmargin.solution import Point
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -32,6 +33,7 @@ BAND, BAND_OF_GAMMA = 0.05, 30.0  # a row stays whose score is this near to the 
 NEGLIGIBLE = 25.0  # rows with less than exp(-25) of their class need not stay
 NEWCOMER = 3.0  # rows that come back have at most exp(-3) of their class together
 ABSENT = -1e300  # logarithm of the share of a row that takes no part
+REBUILT = ("game", "log_caps", "rotation", "columns")  # from the problem, not saved
 FIRST_PROOF = 8  # steps before a common point is tried for, then after twice as many
 
 
@@ -67,6 +69,10 @@ class Saddle:
     `hadamard` rotates the rows first, which keeps their entries small as the paper's analysis asks; the answer is
     rotated back. If no direction separates the hulls, a common point of them is tried for.
 
+    Saddle-DSVC is the same with rows spread over clients (`Sharded`). A step on all coordinates is three rounds: the
+    sums of the shares (4 numbers), ``z`` (``d + 2``), the street and the regularised one (6). A step on a block is one
+    round of ``4 + 3 B`` numbers, and the gap is looked at as before. Caps add a few rounds for each selection.
+
     Cost: one iteration is one step: two passes over the rows that take part (``2 B / d`` for blocks) and ``O(n)``.
     Memory ``O(n + d)``, a copy of the matrix by columns for blocks, of some rows for shrinking.
 
@@ -100,41 +106,73 @@ class Saddle:
         """``None``, or why not."""
         if not isinstance(problem, HullDistance):
             return "it needs the distance of two hulls (HullDistance)"
-        if (self.block_size is not None or self.hadamard) and not isinstance(problem.operator, Rows):
+        rows = _local(problem.operator)
+        if (self.block_size is not None or self.hadamard) and not isinstance(rows, Rows):
             return "blocks of coordinates and rotations need the rows in memory"
-        if self.hadamard and is_sparse(problem.operator.matrix):  # type: ignore[attr-defined]
+        if self.hadamard and is_sparse(rows.matrix):  # type: ignore[attr-defined]
             return "a rotation would make these sparse rows dense"
+        if not self.selection and problem.communicator.size > 1:
+            return "the paper's loop would need a round for each of its cuts; selection=True needs a few"
         return None
 
     def start(self, problem: HullDistance, warm: Point | None) -> SaddleState:
         """Equal shares, and no direction for blocks, as published, else that between the means; or those of a point."""
-        rotation, rows = None, problem.operator
-        if self.hadamard:
-            rotation = RandomisedHadamard(rows.n_features, self.seed)
-            rows = Rows(rotation.apply(rows.matrix), rows.workers)  # type: ignore[attr-defined]
-        game = HullDistance(rows, problem.y, np.minimum(problem.cap / problem.total, 1.0))
-        state = SaddleState(game, np.arange(problem.y.size), _log_caps(game), rotation, total=problem.total)
-        state.random = np.array([self.seed], dtype=np.uint64)
+        state = self._posed(problem)
+        rows, game = state.rows, state.game
         logs = np.zeros(problem.y.size)
         if warm is not None and warm.alpha is not None:
             shares = np.abs(problem.feasible(warm.alpha)) / problem.total
-            logs = np.log(np.maximum(shares, math.exp(-NEGLIGIBLE) / problem.y.size))
+            logs = np.log(np.maximum(shares, math.exp(-NEGLIGIBLE) / problem.total_samples))
         state.logs = self._projected(state, logs)
-        if self.block_size is not None and self.block_size < rows.n_features:
-            state.columns = Columns(rows.matrix, rows.workers)  # type: ignore[attr-defined]
-            state.order = np.arange(rows.n_features)
         self._measure(problem, state)
         if state.columns is not None:
             state.w, state.s = np.zeros(rows.n_features), np.zeros(problem.y.size)
-        elif warm is not None and warm.w.any() and rotation is None:
+            state.block = _drawn(state.order, self.block_size or 1, state.random)
+            state.products = game.communicator.allreduce(_products(state.columns.vectors, state.block, state.a[None]))
+            state.products = np.repeat(state.products, 2, axis=0)
+        elif warm is not None and warm.w.any() and state.rotation is None:
             state.w, state.s = warm.w, rows.apply(warm.w)
             state.passes += 1.0
             size, street = float(warm.w @ warm.w), game.street(state.s)
             if street > 0.0:  # the best length of this direction
                 state.w, state.s = street / size * state.w, street / size * state.s
         self._judge(problem, state)
-        first = FIRST_GAMMA * state.gap / math.log(1.0 + problem.y.size)
+        first = FIRST_GAMMA * state.gap / math.log(1.0 + problem.total_samples)
         state.gamma = self.gamma if self.gamma is not None else max(first, LEAST_GAMMA * state.radius**2)
+        return state
+
+    def _posed(self, problem: HullDistance) -> SaddleState:
+        """The state before anything is known, with all rows."""
+        rotation, rows = None, problem.operator
+        if self.hadamard:
+            local = _local(rows)
+            rotation = RandomisedHadamard(rows.n_features, self.seed)
+            rotated = Rows(rotation.apply(local.matrix), local.workers)  # type: ignore[attr-defined]
+            rows = Sharded(rotated, problem.communicator) if isinstance(rows, Sharded) else rotated
+        game = HullDistance(rows, problem.y, np.minimum(problem.cap / problem.total, 1.0))
+        state = SaddleState(game, np.arange(problem.y.size), _log_caps(game), rotation, total=problem.total)
+        state.active = problem.total_samples
+        if self.block_size is not None and self.block_size < rows.n_features:
+            state.columns = Columns(_local(rows).matrix, rows.workers)  # type: ignore[attr-defined]
+            state.order, state.random = np.arange(rows.n_features), np.array([self.seed], dtype=np.uint64)
+        return state
+
+    def saved(self, state: SaddleState) -> dict[str, Array]:
+        """All numbers of a state; the rows that take part by their numbers."""
+        named = {part.name: getattr(state, part.name) for part in fields(state) if part.name not in REBUILT}
+        named["best_members"], named["best_shares"] = state.best_shares
+        return {name: np.asarray(value) for name, value in named.items() if value is not None}
+
+    def restored(self, problem: HullDistance, saved: dict[str, Array]) -> SaddleState:
+        """The state from its numbers."""
+        state = self._posed(problem)
+        if int(saved["active"]) < problem.total_samples:
+            self._choose(problem, state, saved["members"])
+        for part in fields(state):
+            if part.name in saved:
+                value = saved[part.name]
+                setattr(state, part.name, value if value.ndim else value.item())
+        state.best_shares = saved["best_members"], saved["best_shares"]
         return state
 
     def advance(self, problem: HullDistance, state: SaddleState, limit: int) -> SaddleState:
@@ -152,10 +190,10 @@ class Saddle:
                 self._block_step(state, share)
                 if state.iterations % math.ceil(1.0 / share) != 0:
                     continue
-                state.z = state.game.operator.adjoint(state.a)
+                self._difference(state)
                 state.passes += 1.0
             self._judge(problem, state)
-            if self.continuation and self._regularised_gap(state) < READY * state.gap:
+            if self.continuation and state.regularised_gap < READY * state.gap:
                 state.gamma = max(COOLED * state.gamma, LEAST_GAMMA * state.radius**2)
             if self.shrinking and state.columns is None and state.look_is_due:
                 self._look(problem, state)
@@ -192,17 +230,18 @@ class Saddle:
                 state.passes += state.portion
             logs = self._projected(state, (kappa * state.logs - y * s) / (state.gamma + kappa))
             shares = np.exp(logs)
-            z = rows.adjoint(y * shares)
+            sums = np.array([_relative_entropy(shares, logs, state.logs), shares @ logs])
+            z, (moved, entropy) = state.game.adjoint_and_sums(y * shares, sums)
             state.passes += state.portion
-            moved = float(shares @ (logs - state.logs))
-            shown = float(np.linalg.norm(z - state.z)) / math.sqrt(2.0 * moved) if moved > LEAST_MOVE else 0.0
+            change = float(np.linalg.norm(z - state.z))
+            shown = _coarse(change / math.sqrt(2.0 * moved)) if moved > LEAST_MOVE else 0.0
             if not self.adaptive or shown <= L * (1.0 + 1e-6):
                 break
             state.lipschitz = SHORTENED * max(shown, L)
         lengthened = LENGTHENED if shown < WELL_BELOW * L else LENGTHENED_A_LITTLE
         state.lipschitz = min(max(lengthened * L, shown), 2.0 * state.radius)
         state.z_before, state.p_before = state.z, state.p
-        state.w, state.s, state.z, state.logs = w, s, z, logs
+        state.w, state.s, state.z, state.logs, state.entropy = w, s, z, logs, float(entropy)
         if self.incremental:
             state.p = rows.apply(z)
             state.passes += state.portion
@@ -212,10 +251,8 @@ class Saddle:
         root, epoch = math.sqrt(state.gamma), 1.0 / share
         sigma, kappa = root / (2.0 * state.radius), 2.0 * state.radius * root * epoch
         theta = 1.0 - 1.0 / (epoch * (1.0 + state.radius / root))
-        J = _drawn(state.order, self.block_size or 1, state.random)
-        a = state.a
-        ahead = a + theta * (a - (a if state.a_before is None else state.a_before))
-        change = (state.w[J] + sigma * _products(state.columns.vectors, J, ahead)) / (1.0 + sigma) - state.w[J]  # type: ignore[union-attr]
+        a, J, (present, before) = state.a, state.block, state.products
+        change = (state.w[J] + sigma * (present + theta * (present - before))) / (1.0 + sigma) - state.w[J]
         scores = np.zeros(a.size)
         _add_columns(state.columns.vectors, J, change, scores)  # type: ignore[union-attr]
         t = state.game.y * (state.s + epoch * scores)
@@ -225,24 +262,60 @@ class Saddle:
         if not self.incremental:
             state.s = state.game.operator.apply(state.w)
             state.passes += 1.0
-        state.a_before = a
-        state.logs = self._projected(state, (kappa * state.logs - t) / (state.gamma + kappa))
+        state.block = _drawn(state.order, J.size, state.random)
+        self._share(state, (kappa * state.logs - t) / (state.gamma + kappa), a)
         state.passes += 2.0 * share
+
+    def _share(self, state: SaddleState, logs: Float, before: Float) -> None:
+        """Shares in proportion to ``exp(logs)``, and what the next block needs of them and of those before.
+
+        Without caps that is one round: every client names its weights beside its largest, and their products with the
+        columns. Sets: ``logs, products``.
+        """
+        game, columns, J = state.game, state.columns.vectors, state.block  # type: ignore[union-attr]
+        if not game.hard:
+            state.logs = self._projected(state, logs)
+            state.products = game.communicator.allreduce(_products(columns, J, np.stack([state.a, before])))
+            return
+        weights, tops = np.zeros((3, logs.size)), np.full(2, -math.inf)
+        for k, side in enumerate(game.sides):
+            tops[k] = logs[side].max(initial=-math.inf)
+            weights[k, side] = np.exp(logs[side] - tops[k])
+        weights[2] = before
+        own = np.concatenate([tops, weights[:2].sum(axis=1), _products(columns, J, weights).ravel()])
+        everybody = game.communicator.allgather(own)
+        top = everybody[:, :2].max(axis=0)
+        factors = np.exp(everybody[:, :2] - top)
+        sums = (factors * everybody[:, 2:4]).sum(axis=0)
+        products = everybody[:, 4:].reshape(-1, 3, J.size)
+        first, second = (factors[:, :, None] * products[:, :2]).sum(axis=0) / sums[:, None]
+        state.products = np.stack([first - second, products[:, 2].sum(axis=0)])
+        state.logs = np.full(logs.size, ABSENT)
+        for side, shift in zip(game.sides, (-(top + np.log(sums))).tolist(), strict=True):
+            state.logs[side] = self._representable(logs[side] + shift)
 
     def _projected(self, state: SaddleState, logs: Float) -> Float:
         """The logarithms of shares in proportion to ``exp(logs)``, cut at the caps, of sum 1 in each class."""
-        out = np.full(logs.size, ABSENT)
-        for side in state.game.sides:
-            own, caps = logs[side], state.log_caps[side]
-            if state.game.hard:
-                top = float(own.max())
-                out[side] = own - (top + math.log(float(np.exp(own - top).sum())))
-            else:
-                shift = (selected_shift if self.selection else looped_shift)(own, caps)
-                out[side] = np.minimum(own + shift, caps)
-            if not self.log_domain:
-                out[side] = np.maximum(out[side], math.log(np.finfo(float).tiny))
+        game, out = state.game, np.full(logs.size, ABSENT)
+        if game.hard or self.selection:
+            scales = [Scale(logs[side], state.log_caps[side], game.hard) for side in game.sides]
+            shifts = settled(game.communicator, scales)
+        else:
+            shifts = [looped_shift(logs[side], state.log_caps[side]) for side in game.sides]
+        for side, shift in zip(game.sides, shifts, strict=True):
+            own = logs[side] + shift
+            out[side] = self._representable(own if game.hard else np.minimum(own, state.log_caps[side]))
         return out
+
+    def _representable(self, logs: Float) -> Float:
+        """Logarithms of shares, whether or not these are floats themselves."""
+        return logs if self.log_domain else np.maximum(logs, math.log(np.finfo(float).tiny))
+
+    def _difference(self, state: SaddleState) -> None:
+        """Of the two points. Sets: ``z, entropy``."""
+        shares = np.exp(state.logs)
+        state.z, sums = state.game.adjoint_and_sums(state.game.y * shares, np.array([shares @ state.logs]))
+        state.entropy = float(sums[0])
 
     def _measure(self, problem: HullDistance, state: SaddleState) -> None:
         """Both points, what is between them, and how far rows lie from the middle. Sets: ``z, p, w, s, radius``."""
@@ -252,26 +325,41 @@ class Saddle:
         products = rows.apply_each(np.stack([state.z, middle]))
         state.p, around = np.ascontiguousarray(products[:, 0]), products[:, 1]
         squares = problem.squared_lengths - 2.0 * around + float(middle @ middle)
-        used = problem.cap > 0.0
-        state.radius = math.sqrt(max(float(squares[used].max()), 0.0))
+        state.radius = math.sqrt(max(problem.largest(float(squares[problem.cap > 0.0].max(initial=0.0))), 0.0))
         if state.columns is not None:
-            largest = float(np.abs(rows.vectors[0]).max(initial=0.0))  # type: ignore[attr-defined]
+            largest = problem.largest(float(np.abs(_local(rows).vectors[0]).max(initial=0.0)))  # type: ignore[attr-defined]
             state.radius = min(math.sqrt(self.block_size) * largest, problem.reach)  # type: ignore[arg-type]
         state.radius = state.radius or 1.0
         size = float(np.linalg.norm(state.z))
-        spread = max(float(np.std(state.p[side])) for side in state.game.sides) / size if size > 0.0 else 0.0
+        spread = max(self._deviations(state)) / size if size > 0.0 else 0.0
         state.lipschitz = max(spread, 1e-3 * state.radius)
         state.z_before, state.p_before = state.z, state.p
         state.w, state.s, state.best_w, state.best_s = state.z, state.p, state.z, state.p
         state.passes += 3.0
 
+    def _deviations(self, state: SaddleState) -> list[float]:
+        """Standard deviation of ``p`` in each class."""
+        game, sizes = state.game, np.array(state.game.sizes)
+        own = [state.p[side] for side in game.sides]
+        means = game.communicator.allreduce(np.array([p.sum() for p in own])) / sizes
+        squares = [((p - mean) ** 2).sum() for p, mean in zip(own, means, strict=True)]
+        return np.sqrt(game.communicator.allreduce(np.array(squares)) / sizes).tolist()
+
     def _judge(self, problem: HullDistance, state: SaddleState) -> None:
         """Distance of the present points, width of the street along ``w``, and the gap between them.
 
-        Sets: ``gap``, what is known of the rows that take part, and the best of both if all rows do.
+        Sets: ``gap``, and that of the problem with ``gamma``: zero once the steps have nothing more to do at this one;
+        what is known of the rows that take part, and the best of both if all rows do.
         """
         distance, size = float(np.linalg.norm(state.z)), float(np.linalg.norm(state.w))
-        street = state.game.street(state.s)
+        requests: list[Any] = [*state.game.nearest(state.s)]
+        if self.continuation and state.gamma > 0.0:
+            t = state.game.y * state.s
+            sides = state.game.sides
+            requests += [SoftLeast(t[side], state.log_caps[side], state.gamma, state.game.hard) for side in sides]
+        (first, _), (second, _), *soft = settled(state.game.communicator, requests)
+        street = first + second
+        state.regularised_gap = 0.5 * (distance**2 + size**2) + state.gamma * state.entropy - sum(soft)
         width = street / size if size > 0.0 else 0.0
         state.gap = 0.5 * distance**2 + 0.5 * size**2 - street
         state.inner_width, state.inner_distance = max(state.inner_width, width), min(state.inner_distance, distance)
@@ -280,13 +368,6 @@ class Saddle:
             state.best_shares = state.members, np.exp(state.logs)
         if state.complete and width > state.width:
             state.width, state.best_w, state.best_s = width, state.w, state.s
-
-    def _regularised_gap(self, state: SaddleState) -> float:
-        """Gap of the problem with ``gamma``: zero once the steps have nothing more to do at this one."""
-        t, shares = state.game.y * state.s, np.exp(state.logs)
-        best = self._projected(state, -t / state.gamma)
-        primal = 0.5 * float(state.z @ state.z) + state.gamma * float(shares @ state.logs)
-        return primal + 0.5 * float(state.w @ state.w) - float(np.exp(best) @ (t + state.gamma * best))
 
     def _look(self, problem: HullDistance, state: SaddleState) -> None:
         """Look at all rows, and choose those that go on: near the street, or with some weight.
@@ -297,7 +378,9 @@ class Saddle:
         if not state.complete:
             s = state.rows.apply(state.w)
             state.passes += 1.0
-            street, size = problem.street(s) / problem.total, float(np.linalg.norm(state.w))
+        nearest = settled(problem.communicator, problem.nearest(s))
+        if not state.complete:
+            street, size = sum(value for value, _ in nearest) / problem.total, float(np.linalg.norm(state.w))
             if street > state.width * size:
                 state.width, state.best_w, state.best_s = street / size, state.w, s
         relative = state.relative_gap
@@ -307,24 +390,30 @@ class Saddle:
         logs = np.full(problem.y.size, ABSENT)
         logs[state.members] = state.logs
         stays, t = logs > -NEGLIGIBLE, problem.y * s
-        for side, border in zip(problem.sides, problem.edges(s), strict=True):
-            beyond = t[side] - problem.y[side] * border
+        for side, count, (_, border) in zip(problem.sides, problem.sizes, nearest, strict=True):
+            beyond = t[side] - border
             stays[side] |= beyond <= band
-            share = np.minimum(np.log(problem.cap[side] / problem.total), -math.log(side.size)) - NEWCOMER
+            share = np.minimum(np.log(problem.cap[side] / problem.total), -math.log(count)) - NEWCOMER
             logs[side] = np.maximum(logs[side], share - np.maximum(beyond, 0.0) / state.gamma)
         members = np.flatnonzero(stays)
-        if members.size > HALVED * problem.y.size or np.array_equal(members, state.members):
-            return
-        self._choose(problem, state, members, logs)
+        changed = not np.array_equal(members, state.members)
+        active, changes = problem.communicator.allreduce(np.array([float(members.size), float(changed)]))
+        if active <= HALVED * problem.total_samples and changes > 0.0:
+            state.active = int(active)
+            self._choose(problem, state, members)
+            self._continue(state, logs[members])
 
-    def _choose(self, problem: HullDistance, state: SaddleState, members: Index, logs: Float) -> None:
-        """Go on with some of the rows. Sets: ``game, members`` and what belongs to them."""
+    def _choose(self, problem: HullDistance, state: SaddleState, members: Index) -> None:
+        """Go on with some of the rows. Sets: ``game, members, log_caps, portion``."""
         cap = np.minimum(problem.cap[members] / problem.total, 1.0)
         state.game = HullDistance(state.rows.take(members), problem.y[members], cap)
         state.members, state.log_caps = members, _log_caps(state.game)
         state.portion = state.game.operator.entries / max(1, state.rows.entries)
-        state.logs = self._projected(state, logs[members])
-        state.z = state.game.operator.adjoint(state.a)
+
+    def _continue(self, state: SaddleState, logs: Float) -> None:
+        """Steps with these rows begin anew. Sets: ``logs``, and what follows from them and from ``w``."""
+        state.logs = self._projected(state, logs)
+        self._difference(state)
         products = state.game.operator.apply_each(np.stack([state.z, state.w]))
         state.p, state.s = np.ascontiguousarray(products[:, 0]), np.ascontiguousarray(products[:, 1])
         state.z_before, state.p_before = state.z, state.p
@@ -346,8 +435,7 @@ class Saddle:
 class SaddleState:
     """The rows that take part, their shares, and the direction. ``s = X w``, ``z = X^T a``, ``p = X z`` on these rows.
 
-    What a distributed form would have to add up over its parts: ``adjoint`` (``d`` numbers), the scale of a projection,
-    the street, and sums of products of shares and logarithms.
+    With several clients, ``w, z`` and all numbers are the same for each; what has an entry for each row is local.
     """
 
     game: HullDistance  # with sums of 1
@@ -361,14 +449,17 @@ class SaddleState:
     p: Float = None  # type: ignore[assignment]
     z_before: Float = None  # type: ignore[assignment]
     p_before: Float = None  # type: ignore[assignment]
-    a_before: Float | None = None
+    entropy: float = 0.0  # sum of shares and their logarithms
     columns: Columns | None = None  # for blocks
     order: Index = None  # type: ignore[assignment]
     random: Array = None  # type: ignore[assignment]
+    block: Index = None  # type: ignore[assignment]
+    products: Float = None  # type: ignore[assignment]  # of the columns of the block with the shares, and those before
     gamma: float = 0.0
     lipschitz: float = 0.0
     radius: float = 0.0  # of the rows around the middle; for blocks, of the rows within a block
     gap: float = math.inf  # of the present pair, not scaled
+    regularised_gap: float = math.inf  # the same with gamma
     width: float = -math.inf  # of the best street
     distance: float = math.inf  # of the best points
     best_w: Float = None  # type: ignore[assignment]
@@ -379,6 +470,7 @@ class SaddleState:
     gap_at_look: float = 1.0
     since_look: int = 0
     next_proof: int = FIRST_PROOF
+    active: int = 0  # rows that take part
     portion: float = 1.0  # of the data that takes part
     iterations: int = 0
     passes: float = 0.0
@@ -422,7 +514,12 @@ class SaddleState:
     @property
     def counters(self) -> dict[str, float]:
         """Passes over the data, the present gamma and the rows that take part."""
-        return {"passes": self.passes, "gamma": self.gamma, "active": float(self.members.size)}
+        return {"passes": self.passes, "gamma": self.gamma, "active": float(self.active)}
+
+
+def _local(rows: Features) -> Features:
+    """The rows of this client."""
+    return rows.rows if isinstance(rows, Sharded) else rows
 
 
 def _relative(width: float, distance: float) -> float:
@@ -431,6 +528,29 @@ def _relative(width: float, distance: float) -> float:
 
 def _log_caps(game: HullDistance) -> Float:
     return np.log(np.maximum(game.cap, math.exp(-700.0)))
+
+
+def _coarse(x: float) -> float:
+    """``x`` to 12 bits, so that fits which differ in rounding errors still take the same steps."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(round(4096.0 * mantissa), exponent - 12)
+
+
+@compiled
+def _relative_entropy(shares: Float, logs: Float, before: Float) -> float:
+    """``sum_i p_i (log p_i - log q_i)`` for shares ``p`` and those before.
+
+    As both have the same sum, it is also one of ``p_i (u + exp(-u) - 1)`` with ``u = log p_i - log q_i``. These are not
+    negative, and do not cancel each other: the entropy of the smallest moves is known to many digits too.
+    """
+    total = 0.0
+    for i in range(shares.shape[0]):
+        u = logs[i] - before[i]
+        if abs(u) < 1e-2:
+            total += shares[i] * (u * u) * (0.5 - u * (1.0 / 6.0 - u * (1.0 / 24.0 - u * (1.0 / 120.0 - u / 720.0))))
+        elif shares[i] > 0.0:
+            total += shares[i] * (u + math.expm1(-u))
+    return total
 
 
 @compiled
@@ -443,11 +563,12 @@ def _drawn(order: Index, count: int, random: Array) -> Index:
 
 
 @compiled
-def _products(columns: Any, J: Index, a: Float) -> Float:
-    """Inner products of some columns with ``a``."""
-    out = np.empty(J.shape[0])
+def _products(columns: Any, J: Index, A: Float) -> Float:
+    """Inner products of each row of ``A`` with some columns."""
+    out = np.empty((A.shape[0], J.shape[0]))
     for k in range(J.shape[0]):
-        out[k] = columns.dot(J[k], a)
+        for r in range(A.shape[0]):
+            out[r, k] = columns.dot(J[k], A[r])
     return out
 
 
