@@ -62,7 +62,7 @@ def test_optional_packages_are_imported_lazily():
     def at_the_top(tree):
         return imported(ast.Module([n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))], []))
 
-    optional = {"rich", "pandas", "polars", "numba", "onnx", "mpi4py", "dask", "pyarrow"}
+    optional = {"rich", "pandas", "polars", "numba", "onnx", "mpi4py", "dask", "distributed", "pyarrow"}
     assert {name: optional & at_the_top(tree) for name, tree in TREES.items() if optional & at_the_top(tree)} == {}
 
 

@@ -6,7 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from maxmargin.communicators import ALONE, Counting, run_in_process
+from maxmargin.communicators import ALONE, ClientLost, Counting, run_in_process, supervise
+from maxmargin.communicators.ordered import ordered_sum
 
 
 def laws(communicator, shard):
@@ -23,6 +24,13 @@ def laws(communicator, shard):
     np.testing.assert_array_equal(communicator.broadcast(x), [0.1, 1.0])
     matrix = np.full((3, 4), float(rank))
     assert communicator.allgather(matrix).shape == (size, 3, 4)
+    many = [np.random.default_rng(other).normal(size=(4001, 5)) for other in range(size)]
+    mine = communicator.allreduce(many[rank])  # the same bits whatever the size of the message
+    np.testing.assert_array_equal(mine, ordered_sum(np.stack(many)))
+    mine += rank  # a result belongs to its client alone
+    np.testing.assert_array_equal(
+        communicator.allgather(mine.T), [ordered_sum(many).T + other for other in range(size)]
+    )
     for _ in range(50):  # nobody overtakes anybody
         shard = shard + float(communicator.allreduce(np.array([1.0]))[0])
     return shard
@@ -72,3 +80,41 @@ def test_nobody_waits_for_ever():
     with pytest.raises(TimeoutError, match=r"0\.2 seconds"):
         run_in_process(program, [None, None], timeout=0.2)
     assert time.perf_counter() - began < 10.0
+
+
+def test_a_lost_client_means_another_attempt():
+    faults = [ClientLost("gone"), TimeoutError("late")]
+
+    def run():
+        if faults:
+            raise faults.pop(0)
+        return "done"
+
+    with pytest.warns(RuntimeWarning) as caught:
+        assert supervise(run, attempts=3) == "done"
+    assert [str(warning.message) for warning in caught] == [
+        "Attempt 1 of 3 failed, and the next one starts: gone",
+        "Attempt 2 of 3 failed, and the next one starts: late",
+    ]
+
+
+def test_attempts_end():
+    def run():
+        raise ClientLost("gone")
+
+    with pytest.warns(RuntimeWarning, match="Attempt 1 of 2"), pytest.raises(ClientLost, match="gone"):
+        supervise(run, attempts=2)
+    with pytest.raises(ValueError, match="at least 1"):
+        supervise(run, attempts=0)
+
+
+def test_an_error_of_the_program_is_not_tried_again():
+    calls = []
+
+    def run():
+        calls.append(1)
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        supervise(run, attempts=3)
+    assert len(calls) == 1

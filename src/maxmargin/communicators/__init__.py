@@ -2,6 +2,24 @@
 
 from maxmargin.communicators.alone import ALONE, Alone
 from maxmargin.communicators.counting import Counting, Traffic
+from maxmargin.communicators.dask import DaskCommunicator, group_by_worker, run_on_dask
+from maxmargin.communicators.faults import ClientLost, supervise
 from maxmargin.communicators.in_process import InProcess, run_in_process
+from maxmargin.communicators.mpi import MpiCommunicator, launch_on_mpi, run_on_mpi
 
-__all__ = ["ALONE", "Alone", "Counting", "InProcess", "Traffic", "run_in_process"]
+__all__ = [
+    "ALONE",
+    "Alone",
+    "ClientLost",
+    "Counting",
+    "DaskCommunicator",
+    "InProcess",
+    "MpiCommunicator",
+    "Traffic",
+    "group_by_worker",
+    "launch_on_mpi",
+    "run_in_process",
+    "run_on_dask",
+    "run_on_mpi",
+    "supervise",
+]

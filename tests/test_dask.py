@@ -1,0 +1,113 @@
+"""Dask: the laws of communication on a cluster of processes, and what happens when workers die, fail, or dawdle."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from faulty import counting, failing, killed, late, laws_twice
+from maxmargin.communicators import ClientLost, group_by_worker, run_on_dask, supervise
+
+distributed = pytest.importorskip("distributed")
+
+WORKERS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def client(cluster):
+    """The cluster with all its workers: one that was killed comes back."""
+    cluster.wait_for_workers(WORKERS, timeout=60)
+    return cluster
+
+
+def address(communicator, shard):
+    communicator.allreduce(np.zeros(1))
+    return distributed.get_worker().address, shard
+
+
+def is_usable(client):
+    """Whether nothing of a failed run is left on the workers."""
+    client.wait_for_workers(WORKERS, timeout=60)
+    return run_on_dask(client, address, list(range(WORKERS)), timeout=30.0)
+
+
+def test_laws(client):
+    assert run_on_dask(client, laws_twice, [0, 1, 2]) == [300.0, 301.0, 302.0]
+
+
+def test_data_stay_where_they_are(client):
+    there = sorted(client.nthreads())
+    chunks = [client.scatter(np.full(5, i), workers=[there[i % 2]], hash=False) for i in range(4)]
+    groups = group_by_worker(client, chunks)
+    assert {worker: [chunk.key for chunk in group] for worker, group in groups.items()} == {
+        there[0]: [chunks[0].key, chunks[2].key],
+        there[1]: [chunks[1].key, chunks[3].key],
+    }
+    for workers in (None, list(groups)):
+        results = run_on_dask(client, address, list(groups.values()), workers=workers)
+        assert [place for place, _ in results] == list(groups)
+        assert [[chunk[0] for chunk in shard] for _, shard in results] == [[0, 2], [1, 3]]
+    assert run_on_dask(client, address, [chunks[1], chunks[0]])[0][0] == there[1]
+    assert all(len(holders) == 1 for holders in client.who_has(chunks).values())
+
+
+def test_two_clients_do_not_share_a_thread(client):
+    worker = sorted(client.nthreads())[:1]
+    chunks = [client.scatter(np.full(5, i), workers=worker, hash=False) for i in range(2)]
+    with pytest.raises(ValueError, match=r"2 clients are to run on the Dask worker .*, which has 1 threads"):
+        run_on_dask(client, address, chunks)
+
+
+def test_an_error_of_one_client_stops_all(client):
+    with pytest.raises(ArithmeticError, match="one fails"):
+        run_on_dask(client, failing, [None] * WORKERS)
+    assert is_usable(client)
+
+
+def test_arrays_that_do_not_fit_are_an_error(client):
+    with pytest.raises(ValueError, match="shape"):
+        run_on_dask(client, lambda communicator, shard: communicator.allgather(np.zeros(shard)), [1, 2])
+
+
+def test_a_late_client_is_not_waited_for(client):
+    with pytest.raises(TimeoutError, match=r"Of 3 clients, number 1 did not come to round 6 within 1 seconds"):
+        run_on_dask(client, late, [None] * WORKERS, timeout=1.0)
+
+
+@pytest.mark.parametrize("victim", [0, 2])  # the clients meet on the worker of the first
+def test_a_killed_worker_is_noticed(client, victim):
+    began = time.monotonic()
+    with pytest.raises(ClientLost, match=rf"Of 3 clients, number {victim} was lost|where the clients meet"):
+        run_on_dask(client, killed, [victim] * WORKERS)
+    assert time.monotonic() - began < 45.0  # less than the timeout
+    assert is_usable(client)
+
+
+def test_a_lost_run_starts_again_and_goes_on(client, tmp_path):
+    path = tmp_path / "numbers"
+    with pytest.warns(RuntimeWarning, match="Attempt 1 of 3 failed, and the next one starts: Of 3 clients, number 1"):
+        results = supervise(lambda: run_on_dask(client, counting, [path] * WORKERS), attempts=3)
+    assert results == [False] * WORKERS
+    assert [int(number) for number in path.read_text().split()] == list(range(1, 21))
+
+
+def test_without_a_cluster_there_is_one_for_the_time_being():
+    first, second = run_on_dask(None, address, ["a", "b"])
+    assert (first[1], second[1]) == ("a", "b")
+    assert first[0] != second[0]
+
+
+def test_the_error_without_dask_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install maxmargin\[dask\]"):
+        run_on_dask(None, address, [0])
