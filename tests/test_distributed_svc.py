@@ -87,28 +87,29 @@ def test_there_may_be_more_clients_than_samples():
 @clients
 @pytest.mark.parametrize("parameters", [{"nu": 0.3}, {"cap": 0.05}, {"nu": 0.4, "multi_class": "ovr"}])
 def test_nu_svc(n_clients, parameters):
-    X, y = clouds(classes=3)
+    X, y = clouds(n=60, classes=3)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
-    model = DistributedNuSVC(tol=1e-6, n_clients=n_clients, **parameters).fit(X, y, sample_weight=weights)
-    serial = NuSVC(kernel="linear", tol=1e-6, **parameters).fit(X, y, sample_weight=weights)
+    model = DistributedNuSVC(tol=1e-4, n_clients=n_clients, **parameters).fit(X, y, sample_weight=weights)
+    serial = NuSVC(kernel="linear", tol=1e-8, **parameters).fit(X, y, sample_weight=weights)
     assert model.status_ is Status.CONVERGED
     np.testing.assert_allclose(model.nu_, serial.nu_, rtol=1e-12)
     assert model.nu_max_ == pytest.approx(serial.nu_max_, rel=1e-12)
     for ours, theirs in zip(model.solutions_, serial.solutions_, strict=True):
-        assert ours.certificate.primal == pytest.approx(theirs.certificate.primal, rel=3e-6)
-    np.testing.assert_allclose(model.decision_function(X), serial.decision_function(X), atol=0.02)
-    assert certify(model, X, y, weights).relative_gap <= 2e-6
+        assert ours.certificate.primal == pytest.approx(theirs.certificate.primal, rel=1.1e-4)
+        assert ours.certificate.dual <= theirs.certificate.primal + 1e-9 * abs(theirs.certificate.primal)
+    np.testing.assert_allclose(model.decision_function(X), serial.decision_function(X), atol=0.1)
+    assert certify(model, X, y, weights).relative_gap <= 1.1e-4
 
 
 @clients
 def test_hard_margin(n_clients):
     X, y = clouds(apart=6.0, seed=2)
-    model = DistributedSVC(C=np.inf, tol=1e-7, n_clients=n_clients).fit(X, y)
+    model = DistributedSVC(C=np.inf, tol=1e-5, n_clients=n_clients).fit(X, y)
     margins = np.where(y == 1, 1.0, -1.0) * model.decision_function(X)
     assert margins.min() == pytest.approx(1.0, abs=1e-6)
     wide = LinearSVC(loss="hinge", intercept="free", C=1e5, tol=1e-9).fit(X, y)
-    assert np.linalg.norm(model.coef_) == pytest.approx(np.linalg.norm(wide.coef_), rel=1e-5)
-    assert certify(model, X, y).relative_gap <= 2e-6
+    assert np.linalg.norm(model.coef_) == pytest.approx(np.linalg.norm(wide.coef_), rel=2e-5)
+    assert certify(model, X, y).relative_gap <= 2e-5
 
 
 @clients
@@ -305,6 +306,7 @@ from maxmargin.communicators.launcher import launched_rank
 from maxmargin.io import open_shards
 
 X, y = load_iris(return_X_y=True)
+y = (y == 1).astype(int)
 for data in ((X, y), (open_shards(sys.argv[1]),)):
     model = DistributedSVC(tol=1e-10).fit(*data)
     out = [launched_rank(), model.traffic_["rounds"].size, model.duality_gap_, model.coef_.tolist()]
@@ -312,8 +314,11 @@ for data in ((X, y), (open_shards(sys.argv[1]),)):
 """
 
 
-def coefficients_of_threads(files):
-    return DistributedSVC(tol=1e-10, n_clients=4).fit(open_shards(files / "iris.svm")).coef_
+@pytest.fixture
+def two_classes(files):
+    """A file, and the coefficients that threads find for it."""
+    write_libsvm(files / "two.svm", IRIS, CODES == 1)
+    return files / "two.svm", DistributedSVC(tol=1e-10, n_clients=4).fit(open_shards(files / "two.svm")).coef_
 
 
 @pytest.fixture
@@ -331,14 +336,14 @@ def mpirun(monkeypatch):
     return [command, "--oversubscribe", "-n", "4"]
 
 
-def test_ranks_of_mpi_find_the_model_of_threads(files, mpirun):
-    command = [*mpirun, sys.executable, "-c", SCRIPT, str(files / "iris.svm")]
+def test_ranks_of_mpi_find_the_model_of_threads(two_classes, mpirun):
+    path, expected = two_classes
+    command = [*mpirun, sys.executable, "-c", SCRIPT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=os.environ)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert sorted(line[0] for line in lines) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert {line[1] for line in lines} == {4}
-    expected = coefficients_of_threads(files)
     for _, _, gap, coef in lines:
         assert gap <= 1e-10
         np.testing.assert_allclose(coef, expected, atol=1e-9)
@@ -354,10 +359,10 @@ def cluster():
 
 
 @pytest.mark.filterwarnings("default")
-def test_workers_of_dask_find_the_model_of_threads(files, cluster):
+def test_workers_of_dask_find_the_model_of_threads(two_classes, cluster):
     da = pytest.importorskip("dask.array")
-    expected = coefficients_of_threads(files)
-    X, y = da.from_array(IRIS, chunks=(40, 2)), da.from_array(CODES, chunks=40)
+    path, expected = two_classes
+    X, y = da.from_array(IRIS, chunks=(40, 2)), da.from_array((CODES == 1).astype(int), chunks=40)
     model = DistributedSVC(tol=1e-10).fit(X, y)
     np.testing.assert_allclose(model.coef_, expected, atol=1e-9)
     assert model.traffic_["rounds"].size == 2
@@ -365,8 +370,9 @@ def test_workers_of_dask_find_the_model_of_threads(files, cluster):
     np.testing.assert_array_equal(model.decision_function(X).compute(), model.decision_function(IRIS))
     weights = da.from_array(1.0 + CODES, chunks=40)
     weighted = DistributedSVC(tol=1e-10).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(weighted.coef_, LinearSVC(tol=1e-10).fit(IRIS, CODES, 1.0 + CODES).coef_, atol=1e-8)
-    for data in ((IRIS, CODES), (open_shards(files / "iris.svm"),)):
+    serial = LinearSVC(tol=1e-10).fit(IRIS, CODES == 1, sample_weight=1.0 + CODES)
+    np.testing.assert_allclose(weighted.coef_, serial.coef_, atol=1e-8)
+    for data in ((IRIS, CODES == 1), (open_shards(path),)):
         sent = DistributedSVC(tol=1e-10, engine="dask").fit(*data)
         np.testing.assert_allclose(sent.coef_, expected, atol=1e-9)
     with pytest.raises(ValueError, match="4, 1, 4 chunks of rows; rechunk"):
