@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.protocols import Array, Communicator
+from maxmargin.protocols import Array, Communicator, Operator
 
 NUMBER, CHECKSUM = "number", "checksum"
 
@@ -27,11 +27,12 @@ class Checkpoints:
         self.path = f"{os.fspath(path)}.{communicator.rank}"
         self.communicator = communicator
         self.number = 0
+        rows = getattr(problem, "operator", None)
         self.fingerprint = {
             "rank": np.array(communicator.rank),
             "size": np.array(communicator.size),
-            "n_samples": np.array(problem.operator.n_samples),
-            "n_features": np.array(getattr(problem.operator, "n_features", 0)),
+            "n_samples": np.array(getattr(rows, "n_samples", 0)),
+            "n_features": np.array(getattr(rows, "n_features", 0)),
             "digest": _digest(_described(problem, solver)),
         }
 
@@ -91,7 +92,7 @@ class Checkpoints:
 
     def _read(self, path: str) -> dict[str, Array]:
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = dict(archive)
             checksum = arrays.pop(CHECKSUM)
             if not np.array_equal(checksum, _digest(arrays)):
@@ -115,7 +116,7 @@ def _described(problem: Any, solver: Any) -> dict[str, Array]:
         value = getattr(problem, part.name)
         if isinstance(value, np.ndarray):
             parts[part.name] = value
-        elif part.name != "operator":
+        elif not isinstance(value, Operator):
             parts[part.name] = np.array(repr(value))
     return parts
 

@@ -1,0 +1,182 @@
+"""A fit that was killed goes on where it was, to the same answer; a file that is not whole is refused."""
+
+import os
+
+import numpy as np
+import pytest
+
+from maxmargin import HullDistance, Problem, Status, minimize
+from maxmargin.checkpoint import Checkpoints
+from maxmargin.communicators import run_in_process
+from maxmargin.losses import SquaredHinge
+from maxmargin.operators import Rows, Sharded
+from maxmargin.penalties import L2
+from maxmargin.solvers import Newton, Saddle, saddle
+
+N = 1200
+
+
+class Killed(Exception):
+    """What a killed process does not have the time to raise."""
+
+
+def data_of(seed=5):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(N) < 0.4, 1.0, -1.0)
+    X = rng.standard_normal((N, 10))
+    X[:, 0] += np.where(y > 0, 6.0, 0.0)
+    return X / np.linalg.norm(X, axis=1).max(), y
+
+
+def problem_of(X, y, cap=1.0, communicator=None):
+    rows = Rows(X)
+    return HullDistance(rows if communicator is None else Sharded(rows, communicator), y, np.full(len(y), cap))
+
+
+def killed_after(iterations):
+    def callback(record):
+        if record.iterations > iterations:
+            raise Killed
+
+    return callback
+
+
+def same(resumed, whole):
+    assert resumed.status is whole.status is Status.CONVERGED
+    assert resumed.iterations == whole.iterations
+    assert np.array_equal(resumed.point.w, whole.point.w)
+    assert np.array_equal(resumed.point.alpha, whole.point.alpha)
+    assert resumed.point.b == whole.point.b
+    assert resumed.certificate == whole.certificate
+
+
+OPTIONS = {"all coordinates": {}, "blocks": {"block_size": 2}, "rotated": {"hadamard": True}}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("cap", [1.0, 0.02])
+def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, monkeypatch, name, cap):
+    monkeypatch.setattr(saddle, "MAX_STEPS_PER_ROUND", 7)  # many rounds
+    solver, problem = Saddle(**OPTIONS[name]), problem_of(*data_of(), cap)
+    settings = {"tol": 1e-1 if name == "blocks" else 1e-3, "max_time": 60.0}
+    whole = minimize(problem, solver, **settings)
+    path, last = tmp_path / "fit", whole.iterations // 2
+    with pytest.raises(Killed):
+        minimize(problem, solver, checkpoint=path, checkpoint_every=0.0, callback=killed_after(last), **settings)
+    assert "fit.0" in os.listdir(tmp_path)
+    resumed = minimize(problem, solver, checkpoint=path, **settings)
+    assert resumed.history[0].iterations >= last - 7  # not from the beginning
+    same(resumed, whole)
+    assert not os.listdir(tmp_path)  # nothing is left of a fit that has ended
+
+
+def test_a_fit_that_was_stopped_goes_on(tmp_path):
+    problem = problem_of(*data_of())
+    whole = minimize(problem, Saddle(), tol=1e-3)
+    first = minimize(problem, Saddle(), tol=1e-3, max_iter=30, checkpoint=tmp_path / "fit")
+    assert first.status is Status.MAX_ITER
+    resumed = minimize(problem, Saddle(), tol=1e-3, checkpoint=tmp_path / "fit")
+    assert resumed.status is Status.CONVERGED
+    assert resumed.history[0].iterations == 30
+    np.testing.assert_allclose(resumed.certificate.dual, whole.certificate.dual, rtol=1e-3)
+
+
+def test_clients_go_on_from_the_newest_checkpoint_that_all_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(saddle, "MAX_STEPS_PER_ROUND", 7)
+    X, y = data_of()
+    shards = list(zip(np.split(X, [300, 301]), np.split(y, [300, 301]), strict=True))
+    settings = {"tol": 1e-3, "max_time": 60.0}
+
+    def fit(communicator, shard, **more):
+        return minimize(problem_of(*shard, communicator=communicator), Saddle(), **settings, **more)
+
+    whole = run_in_process(fit, shards)
+    save, deaths = Checkpoints.save, []
+
+    def dying(self, arrays):
+        if self.communicator.rank == 1 and self.number == 2:
+            deaths.append(self.number)
+            raise Killed  # when the others may have written theirs
+        save(self, arrays)
+
+    def checkpointed(communicator, shard):
+        return fit(communicator, shard, checkpoint=tmp_path / "fit", checkpoint_every=0.0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, "save", dying)
+        with pytest.raises(Killed):
+            run_in_process(checkpointed, shards)
+    assert deaths == [2]
+
+    for again, once in zip(run_in_process(checkpointed, shards), whole, strict=True):
+        assert again.history[0].iterations > 0
+        same(again, once)
+    assert not os.listdir(tmp_path)
+
+
+def written(tmp_path):
+    problem = problem_of(*data_of())
+    minimize(problem, Saddle(), tol=1e-6, max_iter=10, checkpoint=tmp_path / "fit")
+    return problem, tmp_path / "fit.0"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_a_truncated_file_is_refused(tmp_path, share):
+    problem, file = written(tmp_path)
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=r"fit\.0 is not a whole checkpoint .* Remove it to start anew"):
+        minimize(problem, Saddle(), checkpoint=tmp_path / "fit")
+
+
+def test_a_garbled_file_is_refused(tmp_path):
+    problem, file = written(tmp_path)
+    content = file.read_bytes()
+    for where in range(len(content) // 8, len(content) - 500, len(content) // 8):
+        file.write_bytes(content[:where] + bytes(500) + content[where + 500 :])
+        with pytest.raises(ValueError, match="is not a whole checkpoint"):
+            minimize(problem, Saddle(), tol=1e-6, max_iter=10, checkpoint=tmp_path / "fit")
+
+
+def test_nothing_is_unpickled(tmp_path):
+    problem, file = written(tmp_path)
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    assert all(array.dtype != object for array in arrays.values())
+    arrays["solver_w"] = np.array([{"a": 1}], dtype=object)
+    with open(file, "wb") as out:
+        np.savez(out, **arrays)
+    with pytest.raises(ValueError, match="is not a whole checkpoint"):
+        minimize(problem, Saddle(), checkpoint=tmp_path / "fit")
+
+
+def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
+    (X, y), (_, _file) = data_of(), written(tmp_path)
+    path = tmp_path / "fit"
+    with pytest.raises(ValueError, match="of another fit: n_samples is 1200 there and 1199 here"):
+        minimize(problem_of(X[1:], y[1:]), Saddle(), checkpoint=path)
+    for problem, solver in (
+        (problem_of(X, y, 0.5), Saddle()),
+        (problem_of(X, -y), Saddle()),
+        (problem_of(X, y), Saddle(seed=1)),
+    ):
+        with pytest.raises(ValueError, match="its labels, bounds or options are other ones"):
+            minimize(problem, solver, checkpoint=path)
+    shards = list(zip(np.split(X, [600]), np.split(y, [600]), strict=True))
+    with pytest.raises(ValueError, match="size is 1 there and 2 here"):
+        run_in_process(lambda c, shard: minimize(problem_of(*shard, communicator=c), Saddle(), checkpoint=path), shards)
+
+
+def test_solvers_without_a_state_to_save_go_on_from_their_point(tmp_path):
+    X, y = data_of()
+    problem = Problem(Rows(X), y, SquaredHinge(), L2(1e-3), np.ones(N))
+    whole = minimize(problem, Newton(), tol=1e-8)
+    with pytest.raises(Killed):
+        minimize(
+            problem, Newton(), tol=1e-8, checkpoint=tmp_path / "fit", checkpoint_every=0.0,
+            callback=killed_after(whole.iterations - 2),
+        )  # fmt: skip
+    resumed = minimize(problem, Newton(), tol=1e-8, checkpoint=tmp_path / "fit")
+    assert resumed.status is Status.CONVERGED
+    assert resumed.iterations < whole.iterations
+    assert resumed.certificate.primal == pytest.approx(whole.certificate.primal, rel=1e-7)
