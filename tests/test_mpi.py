@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,39 +29,33 @@ def environment(monkeypatch):
 
 def job(ranks, *arguments):
     command = [mpirun(), "-n", str(ranks), *OPTIONS, sys.executable, CLIENT, *map(str, arguments)]
-    began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
-    return done, time.monotonic() - began
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
 
 
 def test_laws():
-    done, _ = job(4, "laws_twice")
+    done = job(4, "laws_twice")
     assert done.returncode == 0, done.stderr
     assert sorted(map(float, done.stdout.split())) == [400.0, 401.0, 402.0, 403.0]
 
 
 def test_an_error_of_one_rank_ends_the_job():
-    done, seconds = job(2, "failing")
+    done = job(2, "failing")
     assert done.returncode == 1
     assert "ArithmeticError: one fails" in done.stderr
-    assert seconds < 50.0
 
 
 def test_a_late_rank_ends_the_job():
-    done, seconds = job(2, "late")
+    done = job(2, "late")
     assert done.returncode == TRY_AGAIN
     assert "TimeoutError: Rank" in done.stderr
     assert "waited for the others for more than 0.5 seconds in one round" in done.stderr
-    assert seconds < 50.0
 
 
 def test_a_job_whose_rank_is_killed_ends_and_starts_again(tmp_path):
     path = tmp_path / "numbers"
     command = [sys.executable, CLIENT, "counting", str(path)]
-    began = time.monotonic()
-    with pytest.warns(RuntimeWarning, match="Attempt 1 of 3 failed, and the next one starts: The MPI job of 2 ranks"):
+    with pytest.warns(RuntimeWarning, match=r"Attempt 1 of 3 failed, .* ended with exit code 137"):  # not a timeout
         assert launch_on_mpi(command, 2, attempts=3, options=OPTIONS) == 0
-    assert time.monotonic() - began < 60.0  # the launcher noticed; no timeout was needed
     assert [int(number) for number in path.read_text().split()] == list(range(1, 21))
 
 

@@ -47,14 +47,18 @@ class Meeting:
         self._outcome: asyncio.Future[Float] | None = None
         self._broken: Exception | None = None
 
-    async def answer(self, rank: int, number: int, collective: Collective, x: Float | None) -> dict[str, Any]:
+    async def exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> dict[str, Any]:
         """What the collective gives for the arrays that all clients bring in round ``number``, or an error."""
+        try:
+            return {"array": await self._outcome_of(rank, number, collective, x)}
+        except Exception as error:  # raised by the one who asked
+            return {"error": error}
+
+    async def answer(self, **message: Any) -> dict[str, Any]:
+        """:meth:`exchange` for a client on another worker."""
         from distributed.protocol import to_serialize
 
-        try:
-            return {"array": to_serialize(await self._exchange(rank, number, collective, x))}
-        except Exception as error:  # raised by the one who asked
-            return {"error": to_serialize(error)}
+        return {kind: to_serialize(content) for kind, content in (await self.exchange(**message)).items()}
 
     def stop(self, reason: Exception) -> None:
         """Break the meeting: this round and all later ones raise ``reason``."""
@@ -63,7 +67,7 @@ class Meeting:
         if self._outcome is not None and not self._outcome.done():
             self._outcome.set_exception(self._broken)
 
-    async def _exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> Float:
+    async def _outcome_of(self, rank: int, number: int, collective: Collective, x: Float | None) -> Float:
         if number != self._round:
             # Dask may start a task again on a worker that has come back under its old address.
             self.stop(ClientLost(f"Client {rank} was lost and started again while the others were at work."))
@@ -135,7 +139,10 @@ class DaskCommunicator:
             # The meeting keeps the time itself; this limit is for the case that its worker is frozen.
             answer = sync(self._worker.loop, self._ask, collective, x, callback_timeout=self.timeout + GRACE)
         except TimeoutError as error:
-            raise TimeoutError(f"Client {self.rank} gave up: there was no answer {error}") from error
+            raise TimeoutError(
+                f"Client {self.rank} gave up: the worker of client 0, where the clients meet, did not answer within "
+                f"{self.timeout + GRACE:g} seconds."
+            ) from error
         except OSError as error:
             raise ClientLost("The worker of client 0, where the clients meet, cannot be reached.") from error
         if answer is None:  # the worker knows of no such meeting any more
@@ -147,9 +154,12 @@ class DaskCommunicator:
     async def _ask(self, collective: Collective, x: Float | None) -> Any:
         from distributed.protocol import to_serialize
 
-        number, self._round = self._round, self._round + 1
-        ask = getattr(self._worker.rpc(self._place), self._name)
-        return await ask(rank=self.rank, number=number, collective=collective, x=to_serialize(x))
+        message = {"rank": self.rank, "number": self._round, "collective": collective}
+        self._round += 1
+        if self._worker.address != self._place:
+            return await getattr(self._worker.rpc(self._place), self._name)(**message, x=to_serialize(x))
+        here = self._worker.handlers.get(self._name)
+        return here and await here.__self__.exchange(**message, x=x)
 
 
 def run_on_dask(
@@ -162,8 +172,9 @@ def run_on_dask(
 ) -> list[T]:
     """Run ``program(communicator, shard)`` as one long task for each shard, and return what they return.
 
-    A client runs where its shard is: data that lie on the cluster do not move. While the clients run, a watchdog looks
-    after them, because Dask itself would start the task of a killed worker again and let the others wait for ever.
+    A client runs where its shard is: data that lie on the cluster do not move, unless their worker has no thread left
+    for it. While the clients run, a watchdog looks after them, because Dask itself would start the task of a killed
+    worker again and let the others wait for ever.
 
     Parameters
     ----------
@@ -228,7 +239,8 @@ def group_by_worker(client: Any, chunks: Sequence[Any]) -> dict[str, list[Any]]:
     -------
     dict
         From the address of a worker to its chunks, in their order: ``run_on_dask(client, program,
-        list(groups.values()), workers=list(groups))`` gives each worker all of its chunks as one shard.
+        list(groups.values()))`` gives each worker all of its chunks as one shard. Group once, before the first attempt:
+        the clients of a later one must have the same rows to go on from a checkpoint, wherever Dask has put them.
 
     """
     with client.as_current():
@@ -292,25 +304,31 @@ def _end(client: Any, tasks: list[Any], places: list[str], name: str) -> None:
     """Let clients that still run meet an error in their next round, wait a little for that, and forget the tasks."""
     from distributed import wait
 
-    with suppress(Exception):  # the worker may be lost
-        client.run(_close, name, workers=places[:1])
-    with suppress(Exception):
-        there = client.nthreads()
+    there = client.nthreads()
+    if places[0] in there:
+        with suppress(TimeoutError):  # it may be frozen
+            client.run(_close, name, workers=places[:1], on_error="return", callback_timeout=GRACE)
+    with suppress(TimeoutError, CancelledError):
         wait([task for task, place in zip(tasks, places, strict=True) if place in there], timeout=GRACE)
     client.cancel(tasks, force=True)
 
 
 def _places(client: Any, shards: Sequence[Any], timeout: float) -> list[str]:
-    """The worker of each shard: the one that holds it, or one with room."""
-    firsts = [_futures_of(shard)[:1] for shard in shards]
-    homes = iter(_homes(client, [future for first in firsts for future in first]))
+    """The worker of each shard: the one that holds it if there is room, which is so unless one was lost, or another."""
+    held = [rank for rank, shard in enumerate(shards) if _futures_of(shard)]
+    homes = _homes(client, [_futures_of(shards[rank])[0] for rank in held])
     _wait_for_room(client, len(shards), timeout)
     room = Counter(client.nthreads())
-    places = []
-    for first in firsts:
-        places.append(next(homes) if first else max(sorted(room), key=lambda worker: room[worker]))
-        room[places[-1]] -= 1
-    return places
+    places: dict[int, str] = {}
+    for rank, home in zip(held, homes, strict=True):
+        if room[home] > 0:
+            places[rank] = home
+            room[home] -= 1
+    for rank in range(len(shards)):
+        if rank not in places:
+            places[rank] = max(sorted(room), key=lambda worker: room[worker])
+            room[places[rank]] -= 1
+    return [places[rank] for rank in range(len(shards))]
 
 
 def _homes(client: Any, futures: Sequence[Any]) -> list[str]:
