@@ -81,11 +81,7 @@ class Problem:
         else:
             alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
             z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
-        losses, conjugates, total = self._sums(
-            _losses(self.loss, z + point.b, self.y, self.s),
-            _loss_conjugates(self.loss, alpha, self.y, self.s),
-            alpha.sum(),
-        )
+        losses, conjugates, total = self._sums(*self.own_sums(z + point.b, alpha), alpha.sum())
         primal = losses + self._penalty(point, z)
         dual = -conjugates - float(_conjugate_costs(self.penalty, self._with_intercept(v, total)))
         return Certificate(primal, dual, passes)
@@ -121,6 +117,10 @@ class Problem:
     def conjugates(self, alpha: Float) -> float:
         """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
         return self._sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
+
+    def own_sums(self, z: Float, alpha: Float) -> tuple[float, float]:
+        """`losses` and `conjugates` of our own samples only, for whoever sends them with something else."""
+        return _losses(self.loss, z, self.y, self.s), _loss_conjugates(self.loss, alpha, self.y, self.s)
 
     def slopes(self, z: Float) -> Float:
         """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""

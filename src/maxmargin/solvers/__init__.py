@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.protocols import Solver
+from maxmargin.solvers.cocoa import CoCoA
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.dual_coordinate import DualCoordinate
@@ -22,6 +23,7 @@ from maxmargin.solvers.softmax_newton import SoftmaxNewton
 from maxmargin.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Any]] = {
+    CoCoA.name: CoCoA,
     CuttingPlane.name: CuttingPlane,
     Decomposition.name: Decomposition,
     DualCoordinate.name: DualCoordinate,
@@ -42,7 +44,8 @@ SOLVERS: dict[str, type[Any]] = {
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
 LINEAR = frozenset(
-    solver.name for solver in (CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, SGD, Smoothed, Subgradient)
+    solver.name
+    for solver in (CoCoA, CuttingPlane, DualCoordinate, InteriorPoint, Newton, Pegasos, SGD, Smoothed, Subgradient)
 )
 
 # Which solvers see the samples as rows of features and solve the distance of two hulls, `HullDistance`.
@@ -70,6 +73,7 @@ __all__ = [
     "SGD",
     "SMO",
     "SOLVERS",
+    "CoCoA",
     "CuttingPlane",
     "Decomposition",
     "DualCoordinate",

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin._jit import compiled, prefetch
+from maxmargin.dual_epochs import Course, dual_epochs
 from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.sampling import shuffle
 from maxmargin.solution import Point
 from maxmargin.threads import Workers
 
@@ -22,11 +21,9 @@ ROUND_WORK = 1_000_000  # entries visited in a round, about: a millisecond or mo
 ROUND_SHARE = 0.1  # of the work so far, in one round: a late round is long, and a fit not much longer than it must be
 LONGEST_ROUND = 10.0  # epochs' worth of work: whether a fit has stalled is told from its rounds
 MAX_EPOCHS_PER_ROUND = 20_000
-PATIENCE = 5.0  # epochs' worth of work on the active rows before all of them are visited again
 EXTRAPOLATE_AFTER = 20.0  # epochs' worth of work: easy problems are solved before it pays
 REFRESH_AFTER = 20.0  # epochs' worth of work; rounding errors of so many do not show
 STALLED_ROUNDS = 3  # of several threads, after which one goes on alone
-AHEAD = 4  # rows from the present one to the one that is being brought from memory
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ class DualCoordinate:
 
         def work_on(tours: Iterator[Tour]) -> None:
             for tour in tours:
-                tour.course, tour.epochs, tour.visited, tour.gap = _round(
+                tour.course, tour.epochs, tour.visited, tour.gap = dual_epochs(
                     rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau,
                     problem.intercept == "free", state.alpha, state.w, state.b, tour.order, tour.course,
                     self.shrinking, tour.random, epochs, not state.trail,
@@ -215,15 +212,6 @@ class DualCoordinate:
         state.primal = state.dual + gap
 
 
-class Course(NamedTuple):
-    """What one epoch leaves to the next."""
-
-    active: int
-    reach: float = math.inf  # by how much scores were wrong in the last epoch, as a root of the mean square
-    spent: float = math.inf  # rows visited since the last epoch over all rows
-    violation: float = math.inf  # the largest error of a score, if the last epoch was over all rows
-
-
 @dataclass
 class Tour:
     """The rows of one thread, and how far it is."""
@@ -292,71 +280,3 @@ def extrapolated(points: Float) -> Float:
     gram += 1e-12 * np.trace(gram) * np.eye(len(steps)) + np.finfo(float).tiny * np.eye(len(steps))
     weights = np.linalg.solve(gram / max(np.trace(gram), np.finfo(float).tiny), np.ones(len(steps)))
     return (weights / weights.sum()) @ points[1:]
-
-
-@compiled
-def _round(
-    vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
-    alpha: Float, w: Float, b: Float, order: Index, course: Course, shrinking: bool, random: Array,
-    epochs: int, fresh: bool,
-) -> tuple[Course, int, int, float]:  # fmt: skip
-    """Epochs over ``order[:active]`` or over all of it; how many, rows visited, what the last one saw of the gap.
-
-    A new order is drawn if it is to be ``fresh``, and for all rows.
-    A row that rests adds nothing to the gap ``sum_i s_i (loss(z_i) + loss*(-alpha_i / s_i)) + alpha_i z_i``.
-    Sets: ``alpha, w, b, order, random``.
-    """
-    n = order.shape[0]
-    active, reach, spent, violation = course
-    made, visited, gap = 0, 0, 0.0
-    while made < epochs:
-        made += 1
-        full = spent >= PATIENCE * n or active == 0
-        if full:
-            active, spent = n, 0.0
-        largest, squares, movers, gap = 0.0, 0.0, 0, 0.0
-        if fresh or full:
-            shuffle(order, 0, active, random)
-        k = 0
-        while k < active:
-            i = order[k]
-            if k + AHEAD < active:
-                ahead = order[k + AHEAD]
-                vectors.approach(ahead)
-                for values in (alpha, q, y, s):
-                    prefetch(values, ahead)
-            visited += 1
-            z = vectors.dot(i, w) + b[0]
-            a = loss.dual_step(alpha[i], y[i], s[i], z, q[i])
-            step = a - alpha[i]
-            moved = abs(step) * q[i]
-            gap += s[i] * (loss.value(z, y[i]) + loss.conjugate(-alpha[i] / s[i], y[i])) + alpha[i] * z
-            if step != 0.0:
-                alpha[i] = a
-                vectors.add(i, step * inv_lam, w)
-                b[0] += step * tau
-            if moved > 1e-15 * (abs(y[i]) + abs(z)):  # less is rounding
-                largest = max(largest, moved)
-                squares += moved * moved
-                movers += 1
-            elif (
-                shrinking
-                and loss.dual_step(a, y[i], s[i], z - reach, q[i]) == a
-                and loss.dual_step(a, y[i], s[i], z + reach, q[i]) == a
-            ):  # the last active row takes its place and is visited next
-                active -= 1
-                order[k], order[active] = order[active], i
-                continue
-            k += 1
-        spent += active
-        reach = math.sqrt(squares / max(1, movers))
-        if free:  # the multiplier step of the augmented Lagrangian
-            shift = tau * np.sum(alpha)
-            b[0] += shift
-            reach = max(reach, abs(shift))
-            if abs(shift) > 1e-15 * (1.0 + abs(b[0])):
-                largest = max(largest, abs(shift))
-        violation = largest if full else math.inf
-        if violation == 0.0:
-            break
-    return Course(active, reach, spent, violation), made, visited, gap
