@@ -19,10 +19,12 @@ from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, Certified
 from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts
 from maxmargin.estimators.explanation import given
 from maxmargin.hulls import HullDistance
+from maxmargin.operators import Sharded
 from maxmargin.operators.rows import scores_of
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Features, Float
 from maxmargin.solvers.choice import Choice
+from maxmargin.solvers.newton import MAX_FEATURES
 
 DISTRIBUTED_CONSTRAINTS: dict[str, list[Any]] = {
     **{name: rule for name, rule in FIT_CONSTRAINTS.items() if name != "warm_start"},
@@ -132,7 +134,10 @@ class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
             return given(self)
         if self._of_hulls:
             return Choice("saddle", "the margin is the distance of two hulls, and it needs few rounds for it")
-        return Choice("newton", "NOT YET")
+        d = X.n_features if isinstance(X, Sharded) else X.shape[1]
+        if d > MAX_FEATURES:
+            return Choice("cocoa", f"{d} features are too many for a matrix of their products, and it sends vectors")
+        return Choice("newton", f"with {d} features a matrix of their products is small, and a few rounds are enough")
 
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
