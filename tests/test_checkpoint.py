@@ -50,7 +50,7 @@ def same(resumed, whole):
     assert resumed.certificate == whole.certificate
 
 
-OPTIONS = {"all coordinates": {}, "blocks": {"block_size": 2}, "rotated": {"hadamard": True}}
+OPTIONS = {"all coordinates": {}, "blocks": {"block_size": 4}, "rotated": {"hadamard": True}}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -58,7 +58,7 @@ OPTIONS = {"all coordinates": {}, "blocks": {"block_size": 2}, "rotated": {"hada
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, monkeypatch, name, cap):
     monkeypatch.setattr(saddle, "MAX_STEPS_PER_ROUND", 7)  # many rounds
     solver, problem = Saddle(**OPTIONS[name]), problem_of(*data_of(), cap)
-    settings = {"tol": 1e-1 if name == "blocks" else 1e-3, "max_time": 60.0}
+    settings = {"tol": 3e-1 if name == "blocks" else 1e-3, "max_time": 60.0}
     whole = minimize(problem, solver, **settings)
     path, last = tmp_path / "fit", whole.iterations // 2
     with pytest.raises(Killed):
@@ -136,6 +136,11 @@ def test_a_garbled_file_is_refused(tmp_path):
         file.write_bytes(content[:where] + bytes(500) + content[where + 500 :])
         with pytest.raises(ValueError, match="is not a whole checkpoint"):
             minimize(problem, Saddle(), tol=1e-6, max_iter=10, checkpoint=tmp_path / "fit")
+
+
+def test_a_folder_that_does_not_exist_is_noticed_at_once(tmp_path):
+    with pytest.raises(ValueError, match="does not exist; create it"):
+        minimize(problem_of(*data_of()), Saddle(), checkpoint=tmp_path / "nowhere" / "fit")
 
 
 def test_nothing_is_unpickled(tmp_path):

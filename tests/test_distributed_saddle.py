@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from maxmargin import HullDistance, Status, minimize
 from maxmargin.communicators import Counting, run_in_process
+from maxmargin.interrupts import Interrupts
 from maxmargin.operators import Rows, Sharded
 from maxmargin.solvers import FrankWolfe, Gilbert, Saddle
 
@@ -52,7 +53,7 @@ def stepped(problem, solver, iterations):
 @pytest.mark.parametrize("cap", [1.0, 0.05])
 def test_clients_take_the_steps_of_one(cap, sparse, block_size):
     X, y = data_of()
-    caps, solver, iterations = np.full(N, cap), Saddle(block_size=block_size, seed=3), 30
+    caps, solver, iterations = np.full(N, cap), Saddle(block_size=block_size, seed=3), 20
     serial, point, certificate = stepped(problem_of(X, y, caps, sparse), solver, iterations)
     for size in (1, 2, 3, 5):
 
@@ -204,7 +205,13 @@ def test_clock_interrupts_and_callbacks_are_those_of_the_first():
         solution = minimize(problem_of(*shard, False, communicator), Saddle(), tol=0.0, callback=stop)
         return solution.status, solution.iterations
 
+    def interrupted(communicator, shard):
+        interrupts = Interrupts()
+        interrupts.pending = communicator.rank == 0
+        return minimize(problem_of(*shard, False, communicator), Saddle(), tol=0.0, interrupts=interrupts).status
+
     shards = shards_of(X, y, caps, 3)
+    assert set(run_in_process(interrupted, shards)) == {Status.INTERRUPTED}
     assert set(run_in_process(timed, shards)) == {Status.MAX_TIME}
     answers = run_in_process(asked, shards)
     assert answers[0][0] is Status.CALLBACK

@@ -25,6 +25,11 @@ class Checkpoints:
 
     def __init__(self, path: str | os.PathLike[str], problem: Any, solver: Any, communicator: Communicator) -> None:
         self.path = f"{os.fspath(path)}.{communicator.rank}"
+        folder = os.path.dirname(self.path) or "."
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"The folder {folder} of the checkpoint does not exist; create it, or choose another path."
+            )
         self.communicator = communicator
         self.number = 0
         rows = getattr(problem, "operator", None)

@@ -128,8 +128,9 @@ class Saddle:
         if state.columns is not None:
             state.w, state.s = np.zeros(rows.n_features), np.zeros(problem.y.size)
             state.block = _drawn(state.order, self.block_size or 1, state.random)
-            state.products = game.communicator.allreduce(_products(state.columns.vectors, state.block, state.a[None]))
-            state.products = np.repeat(state.products, 2, axis=0)
+            state.signed = state.a
+            products = _products(state.columns.vectors, state.block, state.signed[None])
+            state.products = np.repeat(game.communicator.allreduce(products), 2, axis=0)
         elif warm is not None and warm.w.any() and state.rotation is None:
             state.w, state.s = warm.w, rows.apply(warm.w)
             state.passes += 1.0
@@ -247,13 +248,13 @@ class Saddle:
             state.passes += state.portion
 
     def _block_step(self, state: SaddleState, share: float) -> None:
-        """The step of the paper on a block of coordinates. Sets: ``w, s, logs``, and the predecessor of the shares."""
+        """The step of the paper on a block of coordinates. Sets: ``w, s, block`` and all about shares."""
         root, epoch = math.sqrt(state.gamma), 1.0 / share
         sigma, kappa = root / (2.0 * state.radius), 2.0 * state.radius * root * epoch
         theta = 1.0 - 1.0 / (epoch * (1.0 + state.radius / root))
-        a, J, (present, before) = state.a, state.block, state.products
+        J, (present, before) = state.block, state.products
         change = (state.w[J] + sigma * (present + theta * (present - before))) / (1.0 + sigma) - state.w[J]
-        scores = np.zeros(a.size)
+        scores = np.zeros(state.s.size)
         _add_columns(state.columns.vectors, J, change, scores)  # type: ignore[union-attr]
         t = state.game.y * (state.s + epoch * scores)
         state.w = state.w.copy()
@@ -263,26 +264,26 @@ class Saddle:
             state.s = state.game.operator.apply(state.w)
             state.passes += 1.0
         state.block = _drawn(state.order, J.size, state.random)
-        self._share(state, (kappa * state.logs - t) / (state.gamma + kappa), a)
+        self._share(state, (kappa * state.logs - t) / (state.gamma + kappa))
         state.passes += 2.0 * share
 
-    def _share(self, state: SaddleState, logs: Float, before: Float) -> None:
+    def _share(self, state: SaddleState, logs: Float) -> None:
         """Shares in proportion to ``exp(logs)``, and what the next block needs of them and of those before.
 
         Without caps that is one round: every client names its weights beside its largest, and their products with the
-        columns. Sets: ``logs, products``.
+        columns. Sets: ``logs, signed, products``.
         """
         game, columns, J = state.game, state.columns.vectors, state.block  # type: ignore[union-attr]
         if not game.hard:
-            state.logs = self._projected(state, logs)
-            state.products = game.communicator.allreduce(_products(columns, J, np.stack([state.a, before])))
+            state.logs, before = self._projected(state, logs), state.signed
+            state.signed = state.a
+            state.products = game.communicator.allreduce(_products(columns, J, np.stack([state.signed, before])))
             return
-        weights, tops = np.zeros((3, logs.size)), np.full(2, -math.inf)
-        for k, side in enumerate(game.sides):
-            tops[k] = logs[side].max(initial=-math.inf)
-            weights[k, side] = np.exp(logs[side] - tops[k])
-        weights[2] = before
-        own = np.concatenate([tops, weights[:2].sum(axis=1), _products(columns, J, weights).ravel()])
+        signs = np.where(game.cap > 0.0, game.y, 0.0)
+        weights = np.empty((3, logs.size))
+        tops, own_sums = _weights_of(logs, signs, weights)
+        weights[2] = state.signed
+        own = np.concatenate([tops, own_sums, _products(columns, J, weights).ravel()])
         everybody = game.communicator.allgather(own)
         top = everybody[:, :2].max(axis=0)
         factors = np.exp(everybody[:, :2] - top)
@@ -290,9 +291,11 @@ class Saddle:
         products = everybody[:, 4:].reshape(-1, 3, J.size)
         first, second = (factors[:, :, None] * products[:, :2]).sum(axis=0) / sums[:, None]
         state.products = np.stack([first - second, products[:, 2].sum(axis=0)])
-        state.logs = np.full(logs.size, ABSENT)
-        for side, shift in zip(game.sides, (-(top + np.log(sums))).tolist(), strict=True):
-            state.logs[side] = self._representable(logs[side] + shift)
+        scales = top + np.log(sums)
+        state.logs = self._representable(np.where(signs > 0.0, logs - scales[0], logs - scales[1]))
+        state.logs[signs == 0.0] = ABSENT
+        first_scale, second_scale = np.exp(tops - scales)
+        state.signed = first_scale * weights[0] - second_scale * weights[1]
 
     def _projected(self, state: SaddleState, logs: Float) -> Float:
         """The logarithms of shares in proportion to ``exp(logs)``, cut at the caps, of sum 1 in each class."""
@@ -451,6 +454,7 @@ class SaddleState:
     p_before: Float = None  # type: ignore[assignment]
     entropy: float = 0.0  # sum of shares and their logarithms
     columns: Columns | None = None  # for blocks
+    signed: Float = None  # type: ignore[assignment]  # shares
     order: Index = None  # type: ignore[assignment]
     random: Array = None  # type: ignore[assignment]
     block: Index = None  # type: ignore[assignment]
@@ -551,6 +555,26 @@ def _relative_entropy(shares: Float, logs: Float, before: Float) -> float:
         elif shares[i] > 0.0:
             total += shares[i] * (u + math.expm1(-u))
     return total
+
+
+@compiled
+def _weights_of(logs: Float, signs: Float, weights: Float) -> tuple[Float, Float]:
+    """``exp(logs)`` of the rows of either class beside the largest: logarithms of these, and the sums of the others.
+
+    Sets: the first two rows of ``weights``.
+    """
+    tops, sums = np.full(2, -np.inf), np.zeros(2)
+    for i in range(logs.shape[0]):
+        if signs[i] != 0.0:
+            k = 0 if signs[i] > 0.0 else 1
+            tops[k] = max(tops[k], logs[i])
+    for i in range(logs.shape[0]):
+        weights[0, i], weights[1, i] = 0.0, 0.0
+        if signs[i] != 0.0:
+            k = 0 if signs[i] > 0.0 else 1
+            weights[k, i] = math.exp(logs[i] - tops[k])
+            sums[k] += weights[k, i]
+    return tops, sums
 
 
 @compiled
