@@ -71,7 +71,7 @@ def late(communicator, shard):
     """One client comes to round 5 long after the timeout, which is short only once all are there."""
     communicator.allreduce(np.zeros(1))
     communicator.timeout = 0.5
-    return laws(Faulty(communicator, lambda: time.sleep(5.0), at=5) if communicator.rank == 1 else communicator, 0)
+    return laws(Faulty(communicator, lambda: time.sleep(3.5), at=5) if communicator.rank == 1 else communicator, 0)
 
 
 def counting(communicator, path):

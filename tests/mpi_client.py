@@ -1,12 +1,11 @@
 """What a rank runs: ``mpirun python mpi_client.py PROGRAM [SHARD]``; the shard is the rank if none is given."""
 
 import sys
-from importlib.util import find_spec, module_from_spec
+
+import bare
 
 if __name__ == "__main__":
-    # The bare package, so that each rank loads its communicators only: all the rest would take most of the tests' time.
-    sys.modules["maxmargin"] = module_from_spec(find_spec("maxmargin"))
-
+    bare.load()
     from faulty import PROGRAMS
     from maxmargin.communicators import run_on_mpi
 

@@ -222,7 +222,7 @@ def run_on_dask(
                 )
             return _watch(cluster, tasks, places)
         finally:
-            _end(cluster, tasks, places, name)
+            _end(cluster, tasks, places, name, timeout)
 
 
 def group_by_worker(client: Any, chunks: Sequence[Any]) -> dict[str, list[Any]]:
@@ -259,9 +259,9 @@ def _open(name: str, size: int, timeout: float, dask_worker: Any) -> None:
     dask_worker.handlers[name] = Meeting(size, timeout).answer
 
 
-def _close(name: str, dask_worker: Any) -> None:
-    answer = dask_worker.handlers.pop(name)
-    answer.__self__.stop(ClientLost("This client was stopped, because another one has failed."))
+async def _close(name: str, timeout: float, dask_worker: Any) -> None:
+    dask_worker.handlers[name].__self__.stop(ClientLost("This client was stopped, because another one has failed."))
+    asyncio.get_running_loop().call_later(timeout, dask_worker.handlers.pop, name)  # those who come late learn why
 
 
 def _watch(client: Any, tasks: list[Any], places: list[str]) -> list[Any]:
@@ -274,9 +274,11 @@ def _watch(client: Any, tasks: list[Any], places: list[str]) -> list[Any]:
         with suppress(TimeoutError, CancelledError):
             wait(waiting, timeout=GLANCE, return_when="FIRST_COMPLETED")
         _check_nobody_is_lost(client, places)
-        failed = [task for task in waiting if task.status in ("error", "cancelled", "lost")]
-        if failed:
-            raise _reason([task.exception() for task in failed])
+        errors = [task.exception() for task in waiting if task.status == "error"]
+        if errors:
+            raise _reason(errors)
+        if any(task.status in ("cancelled", "lost") for task in waiting):
+            raise ClientLost("The Dask scheduler has cancelled a client, as it does if it loses the client's data.")
         for rank, task in enumerate(tasks):
             if rank not in results and task.status == "finished":
                 with suppress(TimeoutError):  # its worker may be lost at this moment, which the next turn will see
@@ -286,7 +288,7 @@ def _watch(client: Any, tasks: list[Any], places: list[str]) -> list[Any]:
 
 def _reason(errors: list[BaseException]) -> BaseException:
     """An error that a client made itself before one that it met because of another."""
-    own = [error for error in errors if not isinstance(error, ClientLost | TimeoutError | CancelledError)]
+    own = [error for error in errors if not isinstance(error, ClientLost | TimeoutError)]
     return own[0] if own else errors[0]
 
 
@@ -300,14 +302,14 @@ def _check_nobody_is_lost(client: Any, places: list[str]) -> None:
         )
 
 
-def _end(client: Any, tasks: list[Any], places: list[str], name: str) -> None:
+def _end(client: Any, tasks: list[Any], places: list[str], name: str, timeout: float) -> None:
     """Let clients that still run meet an error in their next round, wait a little for that, and forget the tasks."""
     from distributed import wait
 
     there = client.nthreads()
     if places[0] in there:
         with suppress(TimeoutError):  # it may be frozen
-            client.run(_close, name, workers=places[:1], on_error="return", callback_timeout=GRACE)
+            client.run(_close, name, timeout, workers=places[:1], on_error="return", callback_timeout=GRACE)
     with suppress(TimeoutError, CancelledError):
         wait([task for task, place in zip(tasks, places, strict=True) if place in there], timeout=GRACE)
     client.cancel(tasks, force=True)
