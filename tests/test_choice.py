@@ -36,6 +36,28 @@ def test_the_choice_can_solve_what_it_is_chosen_for(n, d, l1, in_memory, max_tim
     assert choice.name in str(choice)
 
 
+@given(st.integers(100, 10**7), st.integers(1, 10**5), st.integers(2, 64), FLAGS)
+def test_the_choice_of_several_clients_can_solve_what_it_is_chosen_for(n, d, clients, in_memory):
+    traits = Traits(n, d, n * d, in_memory=in_memory, clients=clients)
+    choice = choose(traits)
+    assert choice.name in ("newton", "cocoa")
+    assert in_memory or choice.name == "newton"
+    assert f"{clients} clients" in str(choice)
+    assert "rounds" in str(choice)
+    assert choice.successor is None
+    if in_memory:
+        few = Problem(Rows(np.ones((2, d))), np.array([1.0, -1.0]), SquaredHinge(), L2(1.0), np.ones(2))
+        assert choice.make().supports(few) is None
+
+
+def test_several_clients_choose_by_the_problem_and_the_number_of_features():
+    assert choose(Traits(10**6, 100, 10**8, clients=4)).name == "newton"
+    assert choose(Traits(10**6, 5000, 10**8, clients=4)).name == "cocoa"
+    assert choose(Traits(10**6, 100, 10**8, clients=4, of_hulls=True)).name == "saddle"
+    with pytest.raises(ValueError, match="L1 part cannot be solved by several clients"):
+        choose(Traits(10**6, 100, 10**8, l1=True, clients=4))
+
+
 def test_a_kernel_is_for_solvers_of_kernels():
     choice = choose(Traits(10, 3, 30, kernelised=True))
     assert (

@@ -13,6 +13,10 @@ from maxmargin.solvers.relay import Relay
 NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
 PASSES, PRODUCTS = 25, 5  # of a typical fit by newton; measured on a9a, covtype, mnist
 READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a second
+# Of fits over two to four clients to a gap of 1e-3, with 100 features and 20,000 to 100,000 rows: rounds of all kinds,
+# matrices of products among them, and passes over the data. An answer takes a message there and back, and bytes.
+NEWTON_ROUNDS, NEWTON_PRODUCTS, COCOA_ROUNDS, COCOA_PASSES = 110, 20, 60, 100
+LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,30 @@ class Traits:
     kernelised: bool = False  # samples are seen through a kernel matrix
     in_memory: bool = True
     max_time: float | None = None
+    clients: int = 1  # that the samples are spread over
+    of_hulls: bool = False  # the distance of two hulls: a hard margin, or nu
+
+    @property
+    def newton_numbers(self) -> float:
+        """About as many as newton sends from each of several clients: matrices, of which a half is enough, and sums."""
+        d = self.n_features
+        return float(NEWTON_PRODUCTS * (d + 1) * (d + 2) // 2 + NEWTON_ROUNDS * d)
+
+    @property
+    def cocoa_numbers(self) -> float:
+        """About as many as cocoa sends from each of several clients."""
+        return float(COCOA_ROUNDS * self.n_features)
+
+    @property
+    def cocoa_seconds(self) -> float:
+        """About as long as cocoa takes with several clients."""
+        return COCOA_PASSES * self.entries / READ / self.clients + COCOA_ROUNDS * LATENCY + self.cocoa_numbers / SENT
+
+    @property
+    def shared_newton_seconds(self) -> float:
+        """About as long as newton takes with several clients."""
+        factors = NEWTON_PRODUCTS * self.n_features**3 / 3.0 / MULTIPLIED
+        return self.newton_seconds / self.clients + factors + NEWTON_ROUNDS * LATENCY + self.newton_numbers / SENT
 
     @property
     def newton_seconds(self) -> float:
@@ -61,6 +89,38 @@ class Choice:
         return f"'{self.name}', because {self.reason}{relief}."
 
 
+def choose_shared(traits: Traits) -> Choice:
+    """The solver that "auto" stands for where several clients have the samples. The first line that applies counts.
+
+    ========================================================  ==========
+    problem                                                   solver
+    ========================================================  ==========
+    the distance of two hulls: a hard margin, or nu           ``saddle``
+    samples that are read in chunks                           ``newton``
+    too many features for newton, or cocoa would be faster    ``cocoa``
+    all others                                                ``newton``
+    ========================================================  ==========
+
+    The last two compare seconds that follow from counted rounds and numbers, a millisecond for each round and a hundred
+    million numbers in a second.
+    """
+    t = traits
+    d, k = f"{t.n_features} features", f"{t.clients} clients"
+    if t.of_hulls:
+        return Choice(
+            "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
+        )
+    if t.l1:
+        raise ValueError("A penalty with an L1 part cannot be solved by several clients yet; use penalty='l2'.")
+    newton = f"about {NEWTON_ROUNDS} rounds and {t.newton_numbers:.2g} numbers"
+    cocoa = f"about {COCOA_ROUNDS} rounds and {t.cocoa_numbers:.2g} numbers"
+    many = t.n_features > MAX_FEATURES
+    if t.in_memory and (many or t.cocoa_seconds < t.shared_newton_seconds):
+        other = "are too many for a matrix of their products" if many else f"would cost 'newton' {newton}"
+        return Choice("cocoa", f"{d} {other}, and {k} need {cocoa} each for rough answers")
+    return Choice("newton", f"with {d} its {k} need {newton} each, and its steps are few whatever the accuracy")
+
+
 def choose(traits: Traits) -> Choice:
     """The solver that "auto" stands for. The first line that applies counts.
 
@@ -81,6 +141,8 @@ def choose(traits: Traits) -> Choice:
     samples would be support vectors.
     """
     t = traits
+    if t.clients > 1:
+        return choose_shared(t)
     d = f"{t.n_features} features"
     if t.kernelised:
         return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")

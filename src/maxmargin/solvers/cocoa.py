@@ -15,11 +15,11 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solution import Point
 
-ROUND_WORK = 1_000_000  # entries that a client visits in a round, at least
-MAX_EPOCHS_PER_ROUND = 1000
+ROUND_WORK = 1_000_000  # entries visited in a round, about, by a client that is alone: a millisecond or more
+MAX_EPOCHS_ALONE = 1000
 REFRESH_AFTER = 50  # rounds; rounding errors of so many do not show
 FIRST_STEP = 10.0  # of the intercept, relative to one that all rows together would take back
-STEP_FACTOR = 1.5  # by which it grows while it leads on, and shrinks when it led too far
+STEP_FACTOR = 1.2  # by which it grows while it leads on, and shrinks when it led too far
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CoCoA:
     O'Donoghue, Candes, "Adaptive restart for accelerated gradient schemes", 2015.
     """
 
-    epochs: int = 1  # of a client in a round, at least
+    epochs: int = 1  # of a client in a round; one that is alone makes more where rows are few
     momentum: bool = True
     seed: int = 0
 
@@ -79,6 +79,7 @@ class CoCoA:
         curvature = length / samples / problem.lam or 1.0 / (weight / samples or 1.0)
         at_once = problem.intercept is None or (problem.intercept == "penalised" and communicator.size == 1)
         ridge = {"free": 0.0, "penalised": problem.lam / problem.intercept_scale**2, None: math.inf}
+        epochs_alone = int(min(ROUND_WORK / max(1.0, entries), MAX_EPOCHS_ALONE))
         state = CoCoAState(
             alpha=np.zeros(rows.n_samples),
             w=np.zeros(rows.n_features),
@@ -86,7 +87,7 @@ class CoCoA:
             order=np.flatnonzero(problem.s > 0.0),
             random=np.array([self.seed + (communicator.rank << 32)], dtype=np.uint64),
             samples=samples,
-            epochs=int(max(self.epochs, min(ROUND_WORK * communicator.size / max(1.0, entries), MAX_EPOCHS_PER_ROUND))),
+            epochs=self.epochs if communicator.size > 1 else max(self.epochs, epochs_alone),
             ridge=ridge[problem.intercept],
             step=math.inf if at_once else FIRST_STEP * curvature / samples,
             last_alpha=np.zeros(rows.n_samples),
