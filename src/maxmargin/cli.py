@@ -653,6 +653,7 @@ def _numbers(certificate: Any) -> dict[str, float]:
 
 
 def _write_training_report(report: dict[str, Any]) -> None:
+    """Sentences and a table for people."""
     kernel = report["parameters"].get("kernel")
     problems = report["problems"]
     _write(

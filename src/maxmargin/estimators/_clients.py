@@ -90,6 +90,7 @@ class Client:
             return refusal
 
     def _fit(self, communicator: Counting, shard: Any) -> Outcome:
+        """Agree on what is to be solved, solve it, and tell what all clients know."""
         estimator = self.estimator
         with refused_together(communicator):
             X, y, weights = _checked_rows(estimator, shard, communicator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,13 @@ from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._clients import Held, Outcome
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts
-from maxmargin.estimators.explanation import given
+from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.hulls import HullDistance
 from maxmargin.operators import Sharded
 from maxmargin.operators.rows import scores_of
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Features, Float
-from maxmargin.solvers.choice import Choice
-from maxmargin.solvers.newton import MAX_FEATURES
+from maxmargin.solvers.choice import Choice, Traits, choose_shared
 
 DISTRIBUTED_CONSTRAINTS: dict[str, list[Any]] = {
     **{name: rule for name, rule in FIT_CONSTRAINTS.items() if name != "warm_start"},
@@ -132,12 +132,11 @@ class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
         """The solver for some samples, or for those of all clients."""
         if self.solver != "auto":
             return given(self)
-        if self._of_hulls:
-            return Choice("saddle", "the margin is the distance of two hulls, and it needs few rounds for it")
-        d = X.n_features if isinstance(X, Sharded) else X.shape[1]
-        if d > MAX_FEATURES:
-            return Choice("cocoa", f"{d} features are too many for a matrix of their products, and it sends vectors")
-        return Choice("newton", f"with {d} features a matrix of their products is small, and a few rounds are enough")
+        if isinstance(X, Sharded):
+            traits = Traits(X.total_samples, X.n_features, X.entries, clients=X.communicator.size)
+        else:
+            traits = replace(traits_of(self, X), clients=_engines.number_of_clients(self))
+        return choose_shared(replace(traits, max_time=self.max_time, of_hulls=self._of_hulls))
 
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""

@@ -73,8 +73,13 @@ def _outcome(estimator: Any, run: Callable[[Client], Outcome | Refused]) -> Outc
     return outcome
 
 
+def number_of_clients(estimator: Any) -> int:
+    """As far as it is known without an engine."""
+    return int(estimator.n_clients or available_threads())
+
+
 def _in_threads(estimator: Any, program: Client, shard_of: Shards) -> Outcome | Refused:
-    size = estimator.n_clients or available_threads()
+    size = number_of_clients(estimator)
     shards = [shard_of(rank, size) for rank in range(size)]
     with Interrupts() as program.interrupts:  # signals reach the main thread, which is not one of the clients
         return run_in_process(program, shards, timeout=estimator.round_timeout)[0]
@@ -87,7 +92,7 @@ def _on_ranks(estimator: Any, program: Client, shard_of: Shards) -> Outcome | Re
 def _on_workers(estimator: Any, program: Client, shard_of: Shards) -> Outcome | Refused:
     """Clients on the current cluster, or on one of this machine for the time of the fit."""
     client = current_client()
-    size = estimator.n_clients or (len(client.nthreads()) if client is not None else available_threads())
+    size = number_of_clients(estimator) if client is None else estimator.n_clients or len(client.nthreads())
     shards = [shard_of(rank, size) for rank in range(size)]
     return run_on_dask(client, program, shards, timeout=estimator.round_timeout)[0]
 

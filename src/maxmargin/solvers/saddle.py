@@ -401,7 +401,8 @@ class Saddle:
         members = np.flatnonzero(stays)
         changed = not np.array_equal(members, state.members)
         active, changes = problem.communicator.allreduce(np.array([float(members.size), float(changed)]))
-        if active <= HALVED * problem.total_samples and changes > 0.0:
+        # Fewer than half are worth a copy. Those who work with such a copy need all the rows that came back.
+        if changes > 0.0 and (active <= HALVED * problem.total_samples or not state.complete):
             state.active = int(active)
             self._choose(problem, state, members)
             self._continue(state, logs[members])
