@@ -9,12 +9,13 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 import referee
 from maxmargin import DistributedNuSVC, DistributedSVC, LinearSVC, NuSVC, Status, certify
-from maxmargin.communicators import run_in_process
+from maxmargin.communicators import ClientLost, run_in_process
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
 from maxmargin.estimators._clients import Client
 from maxmargin.io import DataFileError, load_model, open_shards, save_model, write_libsvm
@@ -180,6 +181,51 @@ def test_a_refused_fit_leaves_nothing_behind():
     with pytest.raises(ValueError, match="class"):
         model.fit(IRIS, np.zeros(150))
     assert not hasattr(model, "classes_")
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("model", [DistributedSVC("hinge"), DistributedNuSVC(0.3), DistributedSVC(C=np.inf)], ids=str)
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, model):
+    X, y = clouds(apart=6.0, seed=2)
+    parameters = {"checkpoint": str(tmp_path / "state"), "checkpoint_every": 0.0, "n_clients": 2, "tol": 1e-5}
+    model = clone(model).set_params(**parameters, max_iter=3)
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        model.fit(X, y)
+    assert {path.name for path in tmp_path.iterdir()} >= {"state.0", "state.1"}
+    resumed = clone(model).set_params(max_iter=-1).fit(X, y)
+    assert resumed.duality_gap_ <= 1e-5
+    assert not list(tmp_path.iterdir())
+    fresh = clone(model).set_params(max_iter=-1, checkpoint=None).fit(X, y)
+    assert resumed.solution_.history[0].relative_gap < fresh.solution_.history[0].relative_gap
+    assert resumed.objective_ == pytest.approx(fresh.objective_, rel=1.1e-5)
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    parameters = {"checkpoint": str(tmp_path / "state"), "tol": 1e-9, "max_iter": 1}
+    X, y = clouds()
+    with pytest.warns(ConvergenceWarning):
+        DistributedSVC(n_clients=2, **parameters).fit(X, y)
+    with pytest.raises(ValueError, match="is a checkpoint of another fit"):
+        DistributedSVC(n_clients=3, **parameters).fit(X, y)
+
+
+def test_a_lost_client_leads_to_another_attempt(monkeypatch):
+    attempts = []
+
+    def losing(program, shards, timeout):
+        attempts.append(program.attempt)
+        if len(attempts) < 3:
+            raise ClientLost("One is gone.")
+        return run_in_process(program, shards, timeout)
+
+    monkeypatch.setattr("maxmargin.estimators._engines.run_in_process", losing)
+    with pytest.raises(ClientLost, match="One is gone"):
+        DistributedSVC(n_clients=2).fit(IRIS, CODES)
+    with pytest.warns(RuntimeWarning, match="Attempt 1 of 4 failed"):
+        DistributedSVC(n_clients=2, on_failure="restart").fit(IRIS, CODES)
+    assert attempts == [1, 1, 2]
 
 
 # Agreement
