@@ -208,15 +208,17 @@ class Problem:
         return np.append(v, self.intercept_scale * total) if self.intercept == "penalised" else v
 
 
-def balanced(alpha: Float, communicator: Communicator = ALONE) -> Float:
-    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is zero.
+def balanced(alpha: Float, communicator: Communicator = ALONE, total: float = 0.0) -> Float:
+    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is ``total``.
 
     Up to rounding: what this function returns it leaves as it is, so that a solver can hand in a balanced point.
     """
     up, down, size = communicator.allreduce(np.array([*_sides(alpha), alpha.size]))
-    if abs(up - down) <= 1e-14 * math.sqrt(size) * (up + down):
+    if abs(up - down - total) <= 1e-14 * math.sqrt(size) * (up + down):
         return alpha
-    return _scaled_sides(alpha, down / up, 1.0) if up > down else _scaled_sides(alpha, 1.0, up / down)
+    if up - down > total:
+        return _scaled_sides(alpha, max(0.0, down + total) / up, 1.0) if up > 0.0 else alpha
+    return _scaled_sides(alpha, 1.0, max(0.0, up - total) / down) if down > 0.0 else alpha
 
 
 @compiled
