@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint check bench bench-kernels bench-linear figures clean
+.PHONY: demo test lint check bench bench-kernels bench-linear bench-saddle figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -33,10 +33,14 @@ bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make 
 	$(BIN)/python benchmarks/path.py --data $(DATA)
 	$(BIN)/python benchmarks/streaming.py
 
+bench-saddle: $(VENV)/installed-bench ## the distance of two hulls, hard margin and nu-SVM: make bench-saddle DATA=DIR
+	$(BIN)/python benchmarks/saddle.py $(if $(DATA),--data $(DATA)) $(ARGS)
+
 figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minutes
 	$(BIN)/python examples/losses.py
 	$(BIN)/python examples/planets.py
 	$(BIN)/python examples/more_data_less_work.py
+	$(BIN)/python examples/communication.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

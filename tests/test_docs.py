@@ -109,3 +109,23 @@ def test_more_data_is_less_work_for_a_stream_and_more_for_newton(example, tmp_pa
     assert rows["pegasos"][2, 0] < study.sizes[2] < rows["newton"][2, 0]  # less than one pass against several
     for name in ("more_data_time", "more_data_parts"):
         assert (tmp_path / f"{name}.svg").stat().st_size < 150_000
+
+
+def test_what_the_clients_of_saddle_send_is_what_theory_says(example, tmp_path):
+    module = example("communication")
+    found = module.main(["--quick", "--figures", str(tmp_path)])
+    for one in (one for ones in found.values() for one in ones):
+        assert one.gap <= one.setting.eps
+        assert one.total > one.setting.lower_bound
+    for (axis, method), ones in found.items():
+        if method == module.PAPER:
+            for one in ones:  # beside the steps there is a look at the gap for every d of them
+                assert module.PER_STEP * one.iterations <= one.scalars <= 2.0 * module.PER_STEP * one.iterations
+                assert one.iterations < one.rounds < 2.0 * one.iterations
+                assert 0.25 <= one.total / one.hidden <= 4.0
+        if axis == "k":  # no client sends more because there are others, and the iterates are the same
+            assert len({one.iterations for one in ones}) == 1
+            assert ones[1].scalars <= 2.0 * ones[0].scalars
+        assert ones[0].total < ones[1].total
+    assert found["d", module.PAPER][1].total > 10.0 * found["d", module.PRACTICAL][1].total
+    assert (tmp_path / "communication.svg").stat().st_size < 150_000

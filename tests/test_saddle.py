@@ -203,8 +203,7 @@ def test_rows_come_back_that_were_left_out(monkeypatch):
     """Leave out far too many, and the answer is the same."""
     problem = problem_of(n=2000, d=20, apart=6.0, seed=6)
     monkeypatch.setattr(saddle, "BAND", 0.0)
-    monkeypatch.setattr(saddle, "BAND_OF_GAMMA", 3.0)
-    monkeypatch.setattr(saddle, "NEGLIGIBLE", 12.0)
+    monkeypatch.setattr(saddle, "LEFT_OUT", -2.0)
     solution = minimize(problem, Saddle(), tol=1e-3, max_time=30.0)
     active = [record.counters["active"] for record in solution.history]
     assert solution.status is Status.CONVERGED

@@ -25,7 +25,7 @@ from benchmark_utils.workloads import Task
 GAP = 1e-3  # between the squares of the distance and of the width of the street, relative
 NU, FLIPS, MARGIN, OFFSET = 0.3, 0.05, 0.077, 0.3
 BLOCK_ROWS = 2**16  # generated at a time
-PEER, PEERS_LADDER = "sklearnex_svc", (1e-1, 1e-2, 1e-3, 1e-4)
+PEER, PEERS_LADDER = "sklearnex_svc", (1e1, 1e0, 1e-1, 1e-2, 1e-3, 1e-4)
 LEGEND = """\
 passes: readings of all rows by the solver until the certified relative gap; rows that are left out count less
 CPU: seconds of the processor, all threads; a run that was stopped at --timeout gives a lower bound, ">"
@@ -283,8 +283,9 @@ def peers(options: argparse.Namespace) -> Section:
         lines.append([f"{n} x {d}: saddle", *map(seconds, mine), f"{first.gap:.1e}", f"{GAP:g}", "1", "1"])
         for dtype, theirs in found.items():
             more = "" if theirs.reached else ">"
-            ratios = [f"{more}{a / b:.0f}" for a, b in zip((theirs.seconds, theirs.cpu), mine, strict=True)]
-            times = [f"{more}{seconds(value)}" for value in (theirs.seconds, theirs.cpu)]
+            took = [theirs.seconds, theirs.cpu]
+            times = [f"{more}{seconds(value)}" if value == value else "" for value in took]
+            ratios = [f"{more}{a / b:.0f}" if a == a else "" for a, b in zip(took, mine, strict=True)]
             gap = f"{theirs.gap:.1e}" if math.isfinite(theirs.gap) else "stopped"
             lines.append([f"{n} x {d}: sklearnex {dtype}", *times, gap, f"{tols[dtype]:g}", *ratios])
     return f"NuSVC(nu={NU:g}, kernel='linear') from the user's arrays, to {GAP:g} (goal: 50 times)", lines
@@ -324,7 +325,7 @@ def _judged(trial: Trial, X: Any, y: Any) -> Run:
     from maxmargin.operators import Rows
 
     if trial.answer is None:
-        return Run(0.0, 0, trial.seconds, trial.seconds, math.inf)
+        return Run(0.0, 0, trial.seconds, math.nan, math.inf)  # killed, and its processor time with it
     problem = HullDistance(Rows(X), y, np.ones(y.size), 0.5 * NU * y.size)
     shares = np.abs(trial.answer.alpha)
     a = np.zeros(y.size)

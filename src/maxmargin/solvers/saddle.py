@@ -28,9 +28,11 @@ SHORTENED, LENGTHENED, LENGTHENED_A_LITTLE = 1.1, 0.8, 0.98  # factors of the Li
 WELL_BELOW = 0.7  # of it: what has to be shown for a much longer step
 LEAST_MOVE = 1e-15  # relative entropies below are rounding
 HALVED = 0.5  # a gap worth a look at all rows, a number of rows worth a copy of them
-PATIENCE = 50  # steps between two looks at all rows
-BAND, BAND_OF_GAMMA = 0.05, 30.0  # a row stays whose score is this near to the street; 1 would be safe for the first
-NEGLIGIBLE = 25.0  # rows with less than exp(-25) of their class need not stay
+PATIENCE, PATIENCE_WITH_ALL = 50, 4  # steps between two looks at all rows; while all take part, a look is cheap
+BAND = 0.01  # a row stays whose score is this near to the street; 1 would be safe
+PROGRESS = 0.95  # of the gap at the last look: a smaller one allows to leave rows out
+LEFT_OUT = 5.0  # rows that are left out had at most exp(-5) of their class together
+NEGLIGIBLE = 25.0  # a row of a warm start has at least exp(-25) of an equal share
 NEWCOMER = 3.0  # rows that come back have at most exp(-3) of their class together
 ABSENT = -1e300  # logarithm of the share of a row that takes no part
 REBUILT = ("game", "log_caps", "rotation", "columns")  # from the problem, not saved
@@ -167,8 +169,8 @@ class Saddle:
     def restored(self, problem: HullDistance, saved: dict[str, Array]) -> SaddleState:
         """The state from its numbers."""
         state = self._posed(problem)
-        if int(saved["active"]) < problem.total_samples:
-            self._choose(problem, state, saved["members"])
+        state.active = int(saved["active"])
+        self._choose(problem, state, saved["members"])
         for part in fields(state):
             if part.name in saved:
                 value = saved[part.name]
@@ -360,8 +362,8 @@ class Saddle:
             t = state.game.y * state.s
             sides = state.game.sides
             requests += [SoftLeast(t[side], state.log_caps[side], state.gamma, state.game.hard) for side in sides]
-        (first, _), (second, _), *soft = settled(state.game.communicator, requests)
-        street = first + second
+        (first, edge), (second, other_edge), *soft = settled(state.game.communicator, requests)
+        street, state.edges = first + second, (edge, other_edge)
         state.regularised_gap = 0.5 * (distance**2 + size**2) + state.gamma * state.entropy - sum(soft)
         width = street / size if size > 0.0 else 0.0
         state.gap = 0.5 * distance**2 + 0.5 * size**2 - street
@@ -375,7 +377,8 @@ class Saddle:
     def _look(self, problem: HullDistance, state: SaddleState) -> None:
         """Look at all rows, and choose those that go on: near the street, or with some weight.
 
-        Sets: the best direction; ``game`` and what belongs to it if rows were left out or came back.
+        Without progress since the last look none is left out, or some might go and come for ever. Sets: the best
+        direction; ``game`` and what belongs to it if rows were left out or came back.
         """
         s = state.s
         if not state.complete:
@@ -387,22 +390,25 @@ class Saddle:
             if street > state.width * size:
                 state.width, state.best_w, state.best_s = street / size, state.w, s
         relative = state.relative_gap
+        progress = relative < PROGRESS * state.gap_at_look
         state.gap_at_look, state.since_look = relative, 0
         state.inner_width, state.inner_distance = -math.inf, math.inf
-        band = max(BAND_OF_GAMMA * state.gamma, BAND * state.radius * math.sqrt(relative) * state.distance)
+        far = LEFT_OUT + math.log(problem.total_samples)
+        band = max(far * state.gamma, BAND * state.radius * math.sqrt(relative) * state.distance)
         logs = np.full(problem.y.size, ABSENT)
         logs[state.members] = state.logs
-        stays, t = logs > -NEGLIGIBLE, problem.y * s
-        for side, count, (_, border) in zip(problem.sides, problem.sizes, nearest, strict=True):
+        stays, t = logs > (-far if progress else ABSENT), problem.y * s
+        for side, count, (_, border), edge in zip(problem.sides, problem.sizes, nearest, state.edges, strict=True):
             beyond = t[side] - border
-            stays[side] |= beyond <= band
+            stays[side] |= t[side] <= edge + band
             share = np.minimum(np.log(problem.cap[side] / problem.total), -math.log(count)) - NEWCOMER
             logs[side] = np.maximum(logs[side], share - np.maximum(beyond, 0.0) / state.gamma)
         members = np.flatnonzero(stays)
         changed = not np.array_equal(members, state.members)
         active, changes = problem.communicator.allreduce(np.array([float(members.size), float(changed)]))
-        # Fewer than half are worth a copy. Those who work with such a copy need all the rows that came back.
-        if changes > 0.0 and (active <= HALVED * problem.total_samples or not state.complete):
+        if active > HALVED * problem.total_samples:
+            members, active, changes = np.arange(problem.y.size), problem.total_samples, not state.complete
+        if changes:
             state.active = int(active)
             self._choose(problem, state, members)
             self._continue(state, logs[members])
@@ -410,7 +416,8 @@ class Saddle:
     def _choose(self, problem: HullDistance, state: SaddleState, members: Index) -> None:
         """Go on with some of the rows. Sets: ``game, members, log_caps, portion``."""
         cap = np.minimum(problem.cap[members] / problem.total, 1.0)
-        state.game = HullDistance(state.rows.take(members), problem.y[members], cap)
+        rows = state.rows.take(members) if state.active < problem.total_samples else state.rows
+        state.game = HullDistance(rows, problem.y[members], cap)
         state.members, state.log_caps = members, _log_caps(state.game)
         state.portion = state.game.operator.entries / max(1, state.rows.entries)
 
@@ -465,6 +472,7 @@ class SaddleState:
     radius: float = 0.0  # of the rows around the middle; for blocks, of the rows within a block
     gap: float = math.inf  # of the present pair, not scaled
     regularised_gap: float = math.inf  # the same with gamma
+    edges: tuple[float, float] = (0.0, 0.0)  # of the street between the rows that take part, in scores of either class
     width: float = -math.inf  # of the best street
     distance: float = math.inf  # of the best points
     best_w: Float = None  # type: ignore[assignment]
@@ -503,7 +511,7 @@ class SaddleState:
     @property
     def look_is_due(self) -> bool:
         """Whether the gap has halved on the rows that take part, or they have been among themselves for long."""
-        tired = not self.complete and self.since_look >= PATIENCE
+        tired = self.since_look >= (PATIENCE_WITH_ALL if self.complete else PATIENCE)
         return tired or _relative(self.inner_width, self.inner_distance) <= HALVED * self.gap_at_look
 
     @property
