@@ -186,11 +186,11 @@ def test_a_refused_fit_leaves_nothing_behind():
 # Checkpoints
 
 
-@pytest.mark.parametrize("model", [DistributedSVC("hinge"), DistributedNuSVC(0.3), DistributedSVC(C=np.inf)], ids=str)
+@pytest.mark.parametrize("model", [DistributedSVC(), DistributedNuSVC(0.3), DistributedSVC(C=np.inf)], ids=str)
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, model):
     X, y = clouds(apart=6.0, seed=2)
     parameters = {"checkpoint": str(tmp_path / "state"), "checkpoint_every": 0.0, "n_clients": 2, "tol": 1e-5}
-    model = clone(model).set_params(**parameters, max_iter=3)
+    model = clone(model).set_params(**parameters, max_iter=2)
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
         model.fit(X, y)
     assert {path.name for path in tmp_path.iterdir()} >= {"state.0", "state.1"}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 
-NUMBERS_OF_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+NUMBERS_OF_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
 
 
 def under_mpirun() -> bool:
-    """Whether this process is one of several ranks; some launchers tell the rank only, and are believed."""
+    """Whether this process is one of several ranks; a launcher that tells the rank only is believed."""
     numbers = [os.environ[name] for name in NUMBERS_OF_RANKS if name in os.environ]
-    return any(number != "1" for number in numbers) if numbers else any(name in os.environ for name in RANKS)
+    has_rank = any(name in os.environ for name in RANKS)
+    return has_rank and (not numbers or any(number != "1" for number in numbers))
 
 
 def launched_rank() -> int:
