@@ -198,7 +198,10 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, model):
     assert resumed.duality_gap_ <= 1e-5
     assert not list(tmp_path.iterdir())
     fresh = clone(model).set_params(max_iter=-1, checkpoint=None).fit(X, y)
-    assert resumed.solution_.history[0].relative_gap < fresh.solution_.history[0].relative_gap
+    if resumed.solution_.solver == "saddle":
+        assert resumed.solution_.history[0].iterations == 2  # with all that it knew
+    else:
+        assert resumed.n_iter_ < fresh.n_iter_  # from its last point
     assert resumed.objective_ == pytest.approx(fresh.objective_, rel=1.1e-5)
 
 
