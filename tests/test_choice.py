@@ -52,6 +52,7 @@ def test_the_choice_of_several_clients_can_solve_what_it_is_chosen_for(n, d, cli
 
 def test_several_clients_choose_by_the_problem_and_the_number_of_features():
     assert choose(Traits(10**6, 100, 10**8, clients=4)).name == "newton"
+    assert choose(Traits(150, 4, 600, clients=4)).name == "newton"
     assert choose(Traits(10**6, 5000, 10**8, clients=4)).name == "cocoa"
     assert choose(Traits(10**6, 100, 10**8, clients=4, of_hulls=True)).name == "saddle"
     with pytest.raises(ValueError, match="L1 part cannot be solved by several clients"):

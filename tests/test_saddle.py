@@ -226,3 +226,12 @@ def test_contradictions_are_refused(options, message):
 def test_sparse_rows_are_not_rotated():
     with pytest.raises(ValueError, match="a rotation would make these sparse rows dense"):
         minimize(problem_of(sparse=True), Saddle(hadamard=True))
+
+
+@pytest.mark.parametrize("seed", [18, 24, 32])
+def test_rows_that_come_back_take_part_even_if_they_are_many(seed):
+    """Less than half of the rows were enough for a while; then more were needed, and they never came."""
+    X = np.random.default_rng(seed).uniform(size=(16, 10))
+    y, cap = np.where(np.arange(16) < 6, 1.0, -1.0), np.where(np.arange(16) < 11, 1.0, 0.0)
+    solution = minimize(HullDistance(Rows(X), y, cap, 2.0), Saddle(), tol=1e-3, max_iter=1000)
+    assert solution.status is Status.CONVERGED

@@ -7,6 +7,8 @@ from maxmargin.datasets import load_planets
 from maxmargin.estimators import (
     SVC,
     SVR,
+    DistributedNuSVC,
+    DistributedSVC,
     LinearSVC,
     LinearSVR,
     LogisticRegression,
@@ -34,6 +36,8 @@ __all__ = [
     "SVR",
     "BoxQP",
     "Certificate",
+    "DistributedNuSVC",
+    "DistributedSVC",
     "HullDistance",
     "LinearSVC",
     "LinearSVR",

@@ -25,9 +25,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 import maxmargin
-from maxmargin import SVC, LinearSVC, Status
-from maxmargin.io import DataFileError, load_model, open_chunks, read_csv, read_data, save_model
+from maxmargin import SVC, DistributedSVC, LinearSVC, Status
+from maxmargin.communicators import ClientLost, launch_on_mpi
+from maxmargin.communicators.launcher import launched_rank, under_mpirun
+from maxmargin.io import DataFileError, load_model, open_chunks, open_shards, read_csv, read_data, save_model
 from maxmargin.io.chunks import is_text
+from maxmargin.threads import available_threads
 
 SUCCESS, NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -54,7 +57,16 @@ PARAMETERS = {
     "cache_size": "cache_size",
     "seed": "random_state",
     "verbose": "verbose",
+    "engine": "engine",
+    "clients": "n_clients",
+    "round_timeout": "round_timeout",
+    "checkpoint": "checkpoint",
+    "checkpoint_every": "checkpoint_every",
+    "on_failure": "on_failure",
 }
+OF_CLIENTS = ("engine", "clients", "scheduler", "round_timeout", "checkpoint", "checkpoint_every", "on_failure")
+SILENCE = 2.0  # seconds that the first of several ranks has for its last words
+ATTEMPTS = 4  # of a job of MPI, with --on-failure restart
 ONLY_WITH_KERNELS = ("kernel", "gamma", "degree", "coef0", "cache_size")
 KERNELS_WITH = {
     "gamma": ("rbf", "poly", "sigmoid", "laplacian"),
@@ -69,6 +81,8 @@ _OPTION_WORDS = (
     (re.compile(r"\bn_features=(\d+)"), r"--features \1"),
     (re.compile(r"\bn_features\b(?!_)"), "--features"),
     (re.compile(r"(remove|pass) (target|format)\b"), r"\1 --\2"),
+    (re.compile(r"\bn_clients\b"), "--clients"),
+    (re.compile(r"\bengine='(\w+)'"), r"--engine \1"),
     (re.compile(r"\bmax_(iter|time)\b"), r"--max-\1"),
     (re.compile(r"\b(Raise|or) tol\b"), r"\1 --tol"),
     (re.compile(r"\blower C\b"), "lower --C"),
@@ -106,6 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _warnings_as_lines():
             arguments = _parser().parse_args(argv)
+            arguments.words = list(sys.argv[1:] if argv is None else argv)
             code: int = arguments.run(arguments)
     except SystemExit as end:  # --help and --version
         code = end.code if isinstance(end.code, int) else SUCCESS
@@ -115,8 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         code = SUCCESS
-    except (CommandError, ValueError, OSError, MemoryError) as error:
-        _say(f"maxmargin: error: {_sentence(error)}")
+    except (CommandError, ClientLost, ImportError, ValueError, OSError, MemoryError) as error:
+        _complain(error)
         code = BAD_INPUT
     _write("")
     return code
@@ -206,6 +221,22 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-time", type=float, metavar="SECONDS", help="limit on time; the best model so far is kept")
     add("-m", "--cache-size", type=float, metavar="MB", help="memory for kernel rows (default: 200)")
     add("--seed", type=int, metavar="N", help="of solvers that draw random numbers")
+    clients = parser.add_argument_group(
+        "several processes or machines",
+        "DistributedSVC, with --linear: clients that read their own parts of a LIBSVM, Parquet or .npy file. Under "
+        "mpirun the ranks are the clients, and no option is needed.",
+    )
+
+    def add_of_clients(*names: str, **settings: Any) -> None:
+        clients.add_argument(*names, default=argparse.SUPPRESS, **settings)
+
+    add_of_clients("--engine", choices=("in_process", "mpi", "dask"), help="threads, mpirun, or a Dask cluster")
+    add_of_clients("--clients", type=int, metavar="N", help="how many (default: one for each processor or worker)")
+    add_of_clients("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: one of this machine)")
+    add_of_clients("--round-timeout", type=float, metavar="SECONDS", help="longest wait for a client (default: 60)")
+    add_of_clients("--checkpoint", metavar="FILE", help="where to keep the state, and to go on from if it is there")
+    add_of_clients("--checkpoint-every", type=float, metavar="SECONDS", help="default: 60")
+    add_of_clients("--on-failure", choices=("raise", "restart"), help="what to do if a client is lost (default: raise)")
 
 
 def _kernel_name(text: str) -> str:
@@ -232,6 +263,7 @@ def _refuse_idle_options(arguments: argparse.Namespace) -> None:
                 raise CommandError(f"{_option(name)} has no effect with --linear; leave one of the two away.")
     elif "loss" in given:
         raise CommandError("--loss has no effect without --linear; add --linear, or leave --loss away.")
+    _refuse_idle_options_of_clients(arguments)
     kernel = given.get("kernel", "rbf")
     for name, kernels in KERNELS_WITH.items():
         if name in given and kernel not in kernels:
@@ -239,6 +271,30 @@ def _refuse_idle_options(arguments: argparse.Namespace) -> None:
             raise CommandError(f"{_option(name)} has no effect with --kernel {kernel}, only with {allowed}.")
     if arguments.quiet and (arguments.json or "verbose" in given):
         raise CommandError("--quiet contradicts --json and --verbose; leave one of them away.")
+
+
+def _refuse_idle_options_of_clients(arguments: argparse.Namespace) -> None:
+    given = vars(arguments)
+    if not _has_clients(arguments):
+        return
+    what = next((_option(name) for name in OF_CLIENTS if name in given), "mpirun")
+    if "linear" not in given:
+        raise CommandError(f"{what} is for linear scores, since kernels need all samples at hand; add --linear.")
+    if arguments.stream:
+        raise CommandError(f"--stream has no effect with {what}: every client reads its own part. Leave it away.")
+    engine = given.get("engine", "mpi" if under_mpirun() else "in_process")
+    if "scheduler" in given and engine != "dask":
+        raise CommandError("--scheduler is the address of a Dask cluster; add --engine dask.")
+    if under_mpirun() and engine != "mpi":
+        raise CommandError(
+            f"--engine {engine} contradicts mpirun, whose ranks are the clients; leave one of them away."
+        )
+    if arguments.format == "csv":
+        raise CommandError("Clients do not read CSV files; convert the data to Parquet or LIBSVM.")
+
+
+def _has_clients(arguments: argparse.Namespace) -> bool:
+    return under_mpirun() or any(name in OF_CLIENTS for name in vars(arguments))
 
 
 def _option(name: str) -> str:
@@ -254,18 +310,16 @@ def _train(arguments: argparse.Namespace) -> int:
     target = Path(arguments.model or _default_model_name(arguments.data))
     _check_output(target, arguments.data)
     _refuse_to_overwrite_data(target)
-    rows = _read_rows(arguments, arguments.features)
-    if getattr(arguments, "kernel", "") == "precomputed":
-        rows = rows._replace(X=_dense(rows.X))
+    if getattr(arguments, "engine", "") == "mpi" and not under_mpirun():
+        return _launch(arguments)
     parameters = {PARAMETERS[name]: value for name, value in vars(arguments).items() if name in PARAMETERS}
     if parameters.get("intercept") == "none":
         parameters["intercept"] = None
-    kind: Any = LinearSVC if hasattr(arguments, "linear") else SVC
-    model = kind(**parameters).fit(rows.X, rows.y)
-    if rows.names is not None:
-        model.feature_names_in_ = np.array(rows.names, dtype=object)
-    save_model(model.set_params(verbose=kind().verbose), target)
-    report = _training_report(model) | {"data": arguments.data, "model": str(target), "n_samples": rows.X.shape[0]}
+    model, n_samples = (_fit_clients if _has_clients(arguments) else _fit_here)(arguments, parameters)
+    report = _training_report(model) | {"data": arguments.data, "model": str(target), "n_samples": n_samples}
+    if launched_rank() > 0:
+        return SUCCESS  # the first rank writes and reports; the launcher would end it if another had failed
+    save_model(model.set_params(verbose=type(model)().verbose), target)
     if arguments.json:
         _write_json({"command": "train", **report})
     elif not arguments.quiet:
@@ -274,6 +328,54 @@ def _train(arguments: argparse.Namespace) -> int:
         _say(f"maxmargin: interrupted; the best model so far is in {target}.")
         return INTERRUPTED
     return SUCCESS if report["converged"] else NOT_CONVERGED
+
+
+def _fit_here(arguments: argparse.Namespace, parameters: dict[str, Any]) -> tuple[Any, int]:
+    """A model that was fitted by this process, and the number of samples."""
+    rows = _read_rows(arguments, arguments.features)
+    if getattr(arguments, "kernel", "") == "precomputed":
+        rows = rows._replace(X=_dense(rows.X))
+    kind: Any = LinearSVC if hasattr(arguments, "linear") else SVC
+    model = kind(**parameters).fit(rows.X, rows.y)
+    if rows.names is not None:
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
+    return model, rows.X.shape[0]
+
+
+def _fit_clients(arguments: argparse.Namespace, parameters: dict[str, Any]) -> tuple[Any, int]:
+    """The same by several clients."""
+    data = open_shards(
+        arguments.data, target=arguments.target, n_features=arguments.features, zero_based=arguments.zero_based
+    )
+    with _cluster(getattr(arguments, "scheduler", None)):
+        model = DistributedSVC(**parameters).fit(data)
+    model.classes_ = _whole_labels(model.classes_)
+    return model, model.shape_fit_[0]
+
+
+@contextlib.contextmanager
+def _cluster(scheduler: str | None) -> Iterator[None]:
+    """Make the cluster of a scheduler the current one."""
+    if scheduler is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise CommandError("--scheduler needs Dask; install it with: pip install 'maxmargin[dask]'.") from error
+    with Client(scheduler):
+        yield
+
+
+def _launch(arguments: argparse.Namespace) -> int:
+    """Run the same command line under mpirun."""
+    command = [sys.executable, "-m", "maxmargin", *arguments.words]
+    ranks = getattr(arguments, "clients", available_threads())
+    return launch_on_mpi(command, ranks, attempts=ATTEMPTS if _restarts(arguments) else 1)
+
+
+def _restarts(arguments: argparse.Namespace) -> bool:
+    return getattr(arguments, "on_failure", "raise") == "restart"
 
 
 def _predict(arguments: argparse.Namespace) -> int:
@@ -501,7 +603,8 @@ def _training_report(model: Any) -> dict[str, Any]:
         **_numbers(model.solution_.certificate),
         "iterations": sum(solution.iterations for solution in model.solutions_),
         "seconds": sum(solution.seconds for solution in model.solutions_),
-        "support_vectors": int(model.support_.size),
+        **_support_of(model),
+        **_traffic_of(model),
         "problems": [
             {
                 "name": name,
@@ -510,11 +613,25 @@ def _training_report(model: Any) -> dict[str, Any]:
                 **_numbers(solution.certificate),
                 "iterations": solution.iterations,
                 "seconds": solution.seconds,
-                "support_vectors": int(np.count_nonzero(solution.point.alpha)),
+                **({} if alpha is None else {"support_vectors": int(np.count_nonzero(alpha))}),
             }
             for name, solution in zip(_problem_names(model), model.solutions_, strict=True)
+            for alpha in [solution.point.alpha]
         ],
     }
+
+
+def _support_of(model: Any) -> dict[str, int]:
+    """How many samples have dual variables; those of a distributed fit stay with the clients."""
+    return {"support_vectors": int(model.support_.size)} if hasattr(model, "support_") else {}
+
+
+def _traffic_of(model: Any) -> dict[str, Any]:
+    """What the busiest client of a distributed fit has sent."""
+    if not hasattr(model, "traffic_"):
+        return {}
+    largest = {name: float(values.max()) for name, values in model.traffic_.items()}
+    return {"clients": int(model.traffic_["rounds"].size), "traffic": largest}
 
 
 def _problem_names(model: Any) -> list[str]:
@@ -536,6 +653,7 @@ def _numbers(certificate: Any) -> dict[str, float]:
 
 
 def _write_training_report(report: dict[str, Any]) -> None:
+    """Sentences and a table for people."""
     kernel = report["parameters"].get("kernel")
     problems = report["problems"]
     _write(
@@ -543,14 +661,23 @@ def _write_training_report(report: dict[str, Any]) -> None:
         f"{report['n_features']} features, {len(report['classes'])} classes\n"
         f"{report['message']} ({report['tol']:g} was asked for).\n"
     )
-    columns = ["problem", "primal", "dual", "relative gap", "iterations", "seconds", "support vectors"]
+    columns = ["problem", "primal", "dual", "relative gap", "iterations", "seconds"]
+    if "support_vectors" in report:
+        columns.append("support vectors")
     if len({problem["status"] for problem in problems}) > 1:  # otherwise the sentence above has said it
         columns.insert(1, "status")
     _write_worst(columns, problems)
     if len(problems) > 1:
         _write(
             f"In all {len(problems)} problems: worst relative gap {report['relative_gap']:.2e}, {report['iterations']} "
-            f"iterations, {report['seconds']:.2f} s, {report['support_vectors']} support vectors\n"
+            f"iterations, {report['seconds']:.2f} s"
+            + (f", {report['support_vectors']} support vectors\n" if "support_vectors" in report else "\n")
+        )
+    if "traffic" in report:
+        sent = report["traffic"]
+        _write(
+            f"{report['clients']} clients: {sent['rounds']:.0f} rounds, at most {sent['bytes']:.0f} bytes sent by one, "
+            f"{sent['seconds']:.2f} s of waiting and sending\n"
         )
     _write(f"Model written to {report['model']}\n")
 
@@ -658,7 +785,9 @@ def _label_text(label: Any) -> str:
 
 
 def _write(text: str) -> None:
-    """Write to standard output; a reader that has gone away is no error."""
+    """Write to standard output; a reader that has gone away is no error. Of several ranks, the first one writes."""
+    if launched_rank() > 0:
+        return
     try:
         try:
             sys.stdout.write(text)
@@ -691,6 +820,14 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _complain(error: Exception) -> None:
+    """Say what went wrong. If it did so for the first rank too, the launcher ends the others while they wait."""
+    rank = launched_rank()
+    if rank > 0:
+        time.sleep(SILENCE)
+    _say(f"maxmargin: error{f' of rank {rank}' if rank else ''}: {_sentence(error)}")
+
+
 def _say(text: str) -> None:
     """Write a line to standard error."""
     with contextlib.suppress(BrokenPipeError):
@@ -703,7 +840,8 @@ def _warnings_as_lines() -> Iterator[None]:
     """Show warnings for users as lines, and those for programmers not at all."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _say(f"maxmargin: warning: {_in_words_of_options(str(message))}")
+        if launched_rank() == 0:
+            _say(f"maxmargin: warning: {_in_words_of_options(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

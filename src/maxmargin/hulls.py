@@ -115,7 +115,7 @@ class HullDistance:
 
     def street(self, s: Float) -> float:
         """The smallest value of ``s.a`` over all ``a``: how far the two hulls are apart in scores."""
-        return sum(value for value, _ in settled(self.communicator, self.nearest(s)))
+        return float(sum(value for value, _ in settled(self.communicator, self.nearest(s))))
 
     def edges(self, s: Float) -> tuple[float, float]:
         """The scores between which the street lies: of the last row that is used fully or in part, on either side."""

@@ -1,6 +1,8 @@
 """The scikit-learn face of the library."""
 
 from maxmargin.estimators.certification import Verdict, certify
+from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
+from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
@@ -16,6 +18,8 @@ from maxmargin.estimators.svr import SVR
 __all__ = [
     "SVC",
     "SVR",
+    "DistributedNuSVC",
+    "DistributedSVC",
     "LinearSVC",
     "LinearSVR",
     "LogisticRegression",

@@ -17,7 +17,9 @@ from sklearn.utils.validation import (
     _check_n_features,
     _check_sample_weight,
     _check_y,
+    check_array,
     check_consistent_length,
+    column_or_1d,
     validate_data,
 )
 
@@ -53,6 +55,23 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -
         X, y = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
     _refuse_huge_values(estimator, X)
     return X, y
+
+
+def check_shard(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Float]:
+    """Rows, labels and sample weights of one client, which may have none."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
+    X = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
+    _refuse_huge_values(estimator, X)
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    if y.size:
+        y = _check_y(y, multi_output=False, estimator=estimator)
+        check_classification_targets(y)
+    weights = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (y.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
+        raise ValueError(f"sample_weight must hold a number from 0 to {LARGEST_VALUE:.0e} for each sample.")
+    return X, y, weights
 
 
 def _refuse_huge_values(estimator: Any, X: Any) -> None:
@@ -182,18 +201,37 @@ def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array,
 def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
     """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
     weights = check_sample_weight(estimator, X, sample_weight)
-    present = np.flatnonzero(np.bincount(codes, weights > 0.0, names.size))
+    _refuse_empty_classes(estimator, names, np.bincount(codes, weights > 0.0, names.size))
+    per_class = _checked(estimator, class_weights(estimator.class_weight, names, codes, weights))
+    return weights, per_class, _finite_C(estimator) * per_class[codes] * weights
+
+
+def weights_of_classes(estimator: Any, names: Array, totals: Float) -> Float:
+    """``C`` times the weight of each class, from the sums of its sample weights."""
+    _refuse_empty_classes(estimator, names, totals)
+    per_class = class_weights(estimator.class_weight, names, np.arange(names.size), totals)
+    return _finite_C(estimator) * _checked(estimator, per_class)
+
+
+def _refuse_empty_classes(estimator: Any, names: Array, totals: Array) -> None:
+    present = np.flatnonzero(totals)
     if present.size < names.size:
         missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
         raise ValueError(
             f"{type(estimator).__name__} needs a sample of positive weight in each of the {names.size} classes; class "
             f"{missing!r} has none. Leave its samples out, or give one of them a positive sample_weight."
         )
-    per_class = class_weights(estimator.class_weight, names, codes, weights)
+
+
+def _checked(estimator: Any, per_class: Float) -> Float:
     if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
         raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
+    return per_class
+
+
+def _finite_C(estimator: Any) -> float:
     C = getattr(estimator, "C", 1.0)
-    return weights, per_class, (C if math.isfinite(C) else 1.0) * per_class[codes] * weights
+    return C if math.isfinite(C) else 1.0
 
 
 def check_sample_weight(estimator: Any, X: Any, sample_weight: Any) -> Float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -37,6 +37,8 @@ from maxmargin.estimators._problems import (
 )
 from maxmargin.estimators._stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
 from maxmargin.estimators._task import Task
+from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
+from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
@@ -58,11 +60,12 @@ from maxmargin.protocols import Array, Float, Solver
 from maxmargin.quadratic import BoxQP
 from maxmargin.softmax import SoftmaxProblem
 from maxmargin.solution import Certificate, Point
-from maxmargin.solvers import DualCoordinate, Smoothed, SoftmaxNewton
+from maxmargin.solvers import DualCoordinate, Saddle, Smoothed, SoftmaxNewton
 from maxmargin.solvers.choice import Traits, choose
 
 DUAL_BOUND_TOL = 1e-8
 DUAL_BOUND_SECONDS = 60.0
+HULL_BOUND_TOL = 1e-6
 KINDS = {"free": "", "penalised": " (intercept penalised)", None: " (no intercept)"}
 
 
@@ -126,8 +129,8 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
     ----------
     model : estimator
         A fitted ``SVC``, ``NuSVC``, ``LinearSVC``, ``SVR``, ``NuSVR``, ``LinearSVR``, ``LogisticRegression``,
-        ``OneClassSVM``, ``SGDClassifier`` or ``SGDRegressor`` of maxmargin or of scikit-learn, or scikit-learn's
-        ``Lasso`` or ``Ridge``.
+        ``OneClassSVM``, ``SGDClassifier`` or ``SGDRegressor`` of maxmargin or of scikit-learn, scikit-learn's
+        ``Lasso`` or ``Ridge``, or our ``DistributedSVC`` or ``DistributedNuSVC``.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -140,11 +143,12 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
 
     Notes
     -----
-    scikit-learn's ``LinearSVC``, ``LinearSVR``, ``SGDClassifier`` and ``SGDRegressor`` keep no dual variables. With
-    smooth losses and the L2 penalty they follow from the scores. With the others they do not, so the dual bound is
-    computed by `DualCoordinate` or, for an L1 norm, by `Smoothed`, which is generous to the model. That of its
-    ``LogisticRegression`` is computed by solving, too: far from the optimum, variables that follow from the scores
-    prove little. Its ``NuSVR`` does not tell the width of its tube; the best one is taken.
+    scikit-learn's ``LinearSVC``, ``LinearSVR``, ``SGDClassifier`` and ``SGDRegressor`` keep no dual variables, and our
+    distributed models leave them with the clients. With smooth losses and the L2 penalty they follow from the scores.
+    With the others they do not, so the dual bound is computed by `DualCoordinate` or, for an L1 norm, by `Smoothed`,
+    which is generous to the model; of hulls, by `Saddle`. That of scikit-learn's ``LogisticRegression`` is computed by
+    solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR`` does not tell
+    the width of its tube; the best one is taken.
 
     Examples
     --------
@@ -177,7 +181,7 @@ def _judge(model: Any, data: _Data) -> Verdict:
     raise TypeError(
         f"certify does not know the problem that {type(model).__name__} solves; it judges SVC, NuSVC, "
         f"LinearSVC, SVR, NuSVR, LinearSVR, LogisticRegression, OneClassSVM, SGDClassifier and SGDRegressor of "
-        f"maxmargin and of scikit-learn, and scikit-learn's Lasso and Ridge."
+        f"maxmargin and of scikit-learn, scikit-learn's Lasso and Ridge, and our DistributedSVC and DistributedNuSVC."
     )
 
 
@@ -274,12 +278,15 @@ def _judge_one_class(model: Any, data: _Data) -> Verdict:
 
 
 @_judge.register(LinearSVC)
+@_judge.register(DistributedSVC)
 @_judge.register(sklearn.svm.LinearSVC)
 def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
     if model.multi_class == "crammer_singer":
         raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
     codes = _codes(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+    if np.isinf(model.C):
+        return _judge_streets(model, data, codes, lambda k, task, rows: hull_distance(rows, task.y, s[task.members]))
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()
     scale = float(model.intercept_scaling)
     intercept = _intercept_of(model, "penalised")
@@ -290,12 +297,38 @@ def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
         problem = Problem(rows, task.y, loss, penalty_of(model), s[task.members], intercept, scale)
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), _linear_dual(model, k, task))
-        if point.alpha is None and (model.loss == "hinge" or model.penalty == "l1"):
+        if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
             point = Point(point.w, point.b, _dual_bound(problem, point))
         certificates.append(certify_point(problem, point))
     power = "" if model.loss == "hinge" else "^2"
     formula = f"{_norm(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
     return _verdict(formula, tasks, certificates)
+
+
+@_judge.register(DistributedNuSVC)
+def _judge_distributed_nu_svc(model: Any, data: _Data) -> Verdict:
+    codes = _codes(model, data)
+    s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+
+    def pose(k: int, task: Task, rows: Any) -> Any:
+        return nu_classification(rows, task.y, s[task.members], model.nu_[k])
+
+    return _judge_streets(model, data, codes, pose)
+
+
+def _judge_streets(model: Any, data: _Data, codes: Array, pose: Callable[[int, Task, Any], Any]) -> Verdict:
+    """Of linear functions that were divided by their margins; good dual variables are found by solving."""
+    tasks = binary_tasks(codes, model.classes_, model.multi_class)
+    certificates = []
+    for k, task in enumerate(tasks):
+        rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
+        problem, w, b = pose(k, task, rows), _float_row(model.coef_, k), float(model.intercept_[k])
+        missing = float(problem.cap @ np.maximum(1.0 - problem.y * (rows.apply(w) + b), 0.0))
+        rho = max(2.0 * problem.total - missing, 0.0) / (float(w @ w) or 1.0)  # the best one for this direction
+        a = minimize(problem, Saddle(), tol=HULL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS).point.alpha
+        assert a is not None
+        certificates.append(street_certificate(problem, rho * w, rho * b, rho, a))
+    return _verdict("1/2 |w|^2 - nu S rho + sum_i s_i max(0, rho - y_i (w.x_i + b))", tasks, certificates)
 
 
 @_judge.register(LinearSVR)

@@ -5,6 +5,7 @@ from maxmargin.io.csv import read_csv
 from maxmargin.io.data import read_data
 from maxmargin.io.libsvm import read_libsvm, write_libsvm
 from maxmargin.io.persistence import ModelFileError, load_model, save_model
+from maxmargin.io.shards import ShardedData, open_shards
 from maxmargin.io.textfile import DataFileError
 from maxmargin.operators import ChunkedMatrix
 
@@ -13,8 +14,10 @@ __all__ = [
     "ChunkedMatrix",
     "DataFileError",
     "ModelFileError",
+    "ShardedData",
     "load_model",
     "open_chunks",
+    "open_shards",
     "read_csv",
     "read_data",
     "read_libsvm",

@@ -127,8 +127,8 @@ def open_chunks(
     """
     if memory < 1:
         raise ValueError(f"memory={memory} must be a positive number of bytes.")
-    pieces = _pieces(source)
-    kind = _kind(pieces)
+    pieces = pieces_of(source)
+    kind = format_of(pieces)
     if kind != "libsvm" and (n_features is not None or zero_based or directory is not None):
         raise ValueError(f"n_features, zero_based and directory are for LIBSVM files, and this is {kind}; remove them.")
     if kind == "Parquet":
@@ -145,7 +145,7 @@ def open_chunks(
     return ChunkedData(X, _targets(target, X.shape[0]))
 
 
-def _pieces(source: Any) -> list[Any]:
+def pieces_of(source: Any) -> list[Any]:
     """What was given, as a list."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -162,7 +162,7 @@ def _pieces(source: Any) -> list[Any]:
     raise ValueError("source must be a path, an array or sparse matrix, or a list of some of them; see open_chunks.")
 
 
-def _kind(pieces: list[Any]) -> str:
+def format_of(pieces: list[Any]) -> str:
     """The format of all pieces."""
     kinds = [_kind_of(piece) for piece in pieces]
     for piece, kind in zip(pieces, kinds, strict=True):
@@ -191,9 +191,9 @@ def _kind_of(piece: Any) -> str:
 
 def _dense(pieces: list[Any], memory: int) -> ChunkedMatrix:
     """Stretches of arrays, which may be memory maps."""
-    arrays = [_map(piece) if isinstance(piece, Path) else np.asanyarray(piece) for piece in pieces]
+    arrays = [map_npy(piece) if isinstance(piece, Path) else np.asanyarray(piece) for piece in pieces]
     for k, (piece, array) in enumerate(zip(pieces, arrays, strict=True)):
-        _check_matrix(piece, k, array.dtype, array.shape, arrays[0].shape)
+        check_matrix(piece, k, array.dtype, array.shape, arrays[0].shape)
     d = arrays[0].shape[1]
     dtype = np.float32 if all(array.dtype == np.float32 for array in arrays) else np.float64
     step = max(1, memory // 2 // max(1, d * np.dtype(dtype).itemsize))
@@ -206,7 +206,8 @@ def _dense(pieces: list[Any], memory: int) -> ChunkedMatrix:
     return ChunkedMatrix(load, [view.shape[0] for view in views], d, dtype, sum(array.size for array in arrays))
 
 
-def _map(path: Path) -> Array:
+def map_npy(path: Path) -> Array:
+    """An array in a file, which is read where it is used."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except _DAMAGE as error:
@@ -218,7 +219,7 @@ def _sparse(pieces: list[Any], memory: int) -> ChunkedMatrix:
     pieces = [piece if isinstance(piece, Path) else piece.tocsr() for piece in pieces]
     headers = [_header(piece) for piece in pieces]
     for k, (piece, (shape, entries, kind)) in enumerate(zip(pieces, headers, strict=True)):
-        _check_matrix(piece, k, kind, shape, headers[0][0])
+        check_matrix(piece, k, kind, shape, headers[0][0])
         size = entries * (kind.itemsize + 4) + 8 * shape[0]
         if isinstance(piece, Path) and size > memory // 2:
             sentence = f"A file is one chunk, and this one takes {size} bytes, more than half of memory={memory};"
@@ -270,7 +271,7 @@ def _archive(path: Path) -> Iterator[Any]:
         raise DataFileError(path, sentence) from error
 
 
-def _check_matrix(piece: Any, k: int, dtype: np.dtype[Any], shape: tuple[int, ...], first: tuple[int, ...]) -> None:
+def check_matrix(piece: Any, k: int, dtype: np.dtype[Any], shape: tuple[int, ...], first: tuple[int, ...]) -> None:
     """Refuse what is not a matrix of numbers with as many columns as the first."""
     if len(shape) != 2 or 0 in shape:
         sentence = f"The array has shape {shape}, but samples are a matrix with at least one row and one column."
@@ -288,7 +289,7 @@ def _targets(target: Any, n_samples: int) -> Array | None:
     if target is None:
         return None
     if isinstance(target, str | os.PathLike):
-        target = np.array(_map(Path(target)))
+        target = np.array(map_npy(Path(target)))
     y = np.asarray(target)
     if y.shape != (n_samples,):
         raise ValueError(f"target has shape {y.shape}, but there are {n_samples} rows; pass one target per row.")

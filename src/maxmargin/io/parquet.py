@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from maxmargin.operators import ChunkedMatrix
 from maxmargin.protocols import Array
 
 CHUNK_SHARE = 4  # of the memory: two chunks, and for each as much again while it is converted
+BATCH_ROWS = 8192
 
 
 class _Groups(NamedTuple):
@@ -25,17 +27,8 @@ class _Groups(NamedTuple):
 
 def parquet_chunks(paths: list[Path], target: Any, memory: int) -> tuple[ChunkedMatrix, Array | None]:
     """The columns of the files but for the target, and the target."""
-    pa, _ = _pyarrow()
     files = [_opened(path) for path in paths]
-    schema = files[0].schema_arrow
-    for path, file in zip(paths, files, strict=True):
-        if file.schema_arrow.names != schema.names:
-            raise DataFileError(
-                path, f"The columns are {file.schema_arrow.names}, but those of the first file {schema.names}."
-            )
-    features = _features(paths[0], schema, target)
-    single = all(pa.types.is_float32(file.schema_arrow.field(name).type) for file in files for name in features)
-    dtype = np.dtype(np.float32 if single else np.float64)
+    features, dtype = _columns(paths, files, target)
     row_bytes = len(features) * dtype.itemsize
     chunks = [g for path, file in zip(paths, files, strict=True) for g in _groups(path, file, row_bytes, memory)]
     if not chunks:
@@ -44,20 +37,89 @@ def parquet_chunks(paths: list[Path], target: Any, memory: int) -> tuple[Chunked
     def load(k: int) -> Array:
         table = _read(chunks[k], features)
         X = np.empty((table.num_rows, len(features)), dtype=dtype)
-        for j in range(len(features)):
-            X[:, j] = table.column(j).cast(pa.float32() if single else pa.float64(), safe=False).to_numpy()
+        _fill(X, table)
         return X
 
     def column_of(chunk: _Groups) -> Array:
-        column = _read(chunk, [target]).column(0)
-        if column.null_count:
-            raise DataFileError(chunk.path, f"The target {target!r} has {column.null_count} missing values; drop them.")
-        values = column.to_numpy()
-        return values if values.dtype != object else np.array(values.tolist())
+        return _labels(chunk.path, target, _read(chunk, [target]).column(0))
 
     sizes = [chunk.rows for chunk in chunks]
     X = ChunkedMatrix(load, sizes, len(features), dtype, sum(sizes) * len(features), features)
     return X, None if target is None else np.concatenate([column_of(chunk) for chunk in chunks])
+
+
+class ParquetRows:
+    """The rows of some files, any stretch of which can be read without the others."""
+
+    def __init__(self, paths: list[Path], target: Any) -> None:
+        files = [_opened(path) for path in paths]
+        self.feature_names, self.dtype = _columns(paths, files, target)
+        self.n_rows = sum(file.metadata.num_rows for file in files)
+        self._files, self._target = list(zip(paths, files, strict=True)), target
+
+    def read(self, start: int, stop: int) -> tuple[Array, Array | None]:
+        """Some rows, and their targets if there is a column of them."""
+        X = np.empty((stop - start, len(self.feature_names)), dtype=self.dtype)
+        labels = []
+        columns = self.feature_names if self._target is None else [*self.feature_names, self._target]
+        before = 0
+        for path, file in self._files:
+            for first, table in _batches(path, file, columns, before, start, stop):
+                _fill(X[first - start : first - start + table.num_rows], table)
+                if self._target is not None:
+                    labels.append(_labels(path, self._target, table.column(len(self.feature_names))))
+            before += file.metadata.num_rows
+        if self._target is None:
+            return X, None
+        return X, np.concatenate(labels) if labels else np.empty(0)
+
+
+def _columns(paths: list[Path], files: list[Any], target: Any) -> tuple[list[str], Any]:
+    """The names of the features of some files, and the type that holds all of them."""
+    pa, _ = _pyarrow()
+    schema = files[0].schema_arrow
+    for path, file in zip(paths, files, strict=True):
+        if file.schema_arrow.names != schema.names:
+            raise DataFileError(
+                path, f"The columns are {file.schema_arrow.names}, but those of the first file {schema.names}."
+            )
+    features = _features(paths[0], schema, target)
+    single = all(pa.types.is_float32(file.schema_arrow.field(name).type) for file in files for name in features)
+    return features, np.dtype(np.float32 if single else np.float64)
+
+
+def _fill(X: Array, table: Any) -> None:
+    """Sets: ``X``, from the first columns of a table."""
+    for j in range(X.shape[1]):
+        X[:, j] = table.column(j).cast(str(X.dtype.name), safe=False).to_numpy()
+
+
+def _labels(path: Path, target: Any, column: Any) -> Array:
+    if column.null_count:
+        raise DataFileError(path, f"The target {target!r} has {column.null_count} missing values; drop them.")
+    values = column.to_numpy()
+    return values if values.dtype != object else np.array(values.tolist())
+
+
+def _batches(path: Path, file: Any, columns: list[Any], before: int, start: int, stop: int) -> Iterator[Any]:
+    """The rows from ``start`` to ``stop`` in tables of a few thousand, each with the number of its first row.
+
+    The rows of the file are counted from ``before`` on. Row groups without any of the wanted rows are not read.
+    """
+    pa, _ = _pyarrow()
+    for number in range(file.num_row_groups):
+        rows = file.metadata.row_group(number).num_rows
+        first, before = before, before + rows
+        if first >= stop or before <= start:
+            continue
+        try:
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=[number], columns=columns, use_threads=False):
+                head, tail = max(start - first, 0), min(stop - first, batch.num_rows)
+                if head < tail:
+                    yield first + head, pa.Table.from_batches([batch.slice(head, tail - head)])
+                first += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise DataFileError(path, f"The file cannot be read ({error}); write it again.") from error
 
 
 def _pyarrow() -> tuple[Any, Any]:

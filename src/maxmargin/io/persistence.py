@@ -226,6 +226,16 @@ def _are_solutions(value: Any, sizes: Sizes) -> bool:
     return right and all(isinstance(item, Solution) and item.point.alpha is not None for item in value)
 
 
+def _are_solutions_without_variables(value: Any, sizes: Sizes) -> bool:
+    right = isinstance(value, list) and len(value) == sizes["problems"]
+    return right and all(isinstance(item, Solution) and item.point.alpha is None for item in value)
+
+
+def _is_traffic(value: Any, sizes: Sizes) -> bool:
+    right = isinstance(value, dict) and value.keys() == {"rounds", "scalars", "bytes", "seconds"}
+    return right and all(_is_array(item, "f") and item.ndim == 1 for item in value.values())
+
+
 def _are_slopes(value: Any, sizes: Sizes) -> bool:
     return _is_array(value, "f") and value.shape == (sizes["slopes"],) and bool((value > 0.0).all())
 
@@ -267,6 +277,16 @@ _KERNEL_CLASSIFIER: dict[str, _Rule] = {
     "_n_support": _array("i", "classes"),
 }
 _PER_PROBLEM = _array("f", "problems")
+_DISTRIBUTED: dict[str, _Rule] = {
+    "n_features_in_": _SIZED["n_features_in_"],
+    **_CLASSES_RULE,
+    **{name: rule for name, rule in _CERTIFIED.items() if name not in ("dual_coef_", "solutions_")},
+    "solutions_": _Rule("a list of one Solution per problem", _are_solutions_without_variables),
+    "coef_": _array("f", "problems", "features"),
+    "n_iter_": _COUNT,
+    "shape_fit_": _KERNEL_MACHINE["shape_fit_"],
+    "traffic_": _Rule("the rounds, scalars, bytes and seconds of each client", _is_traffic),
+}
 _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "SVC": _KERNEL_CLASSIFIER,
     "NuSVC": _KERNEL_CLASSIFIER | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
@@ -277,6 +297,8 @@ _ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     | _CLASSES_RULE
     | _CERTIFIED
     | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
+    "DistributedSVC": _DISTRIBUTED,
+    "DistributedNuSVC": _DISTRIBUTED | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
     "LogisticRegression": {
         "n_features_in_": _SIZED["n_features_in_"],
         **_CLASSES_RULE,
@@ -476,7 +498,8 @@ class _Encoder:
             arrays = {name: self.encode(getattr(value, name), f"{place}.{name}") for name in _CSR_ARRAYS}
             return {kind: arrays, "shape": list(map(int, value.shape))}
         if type(value) is dict:
-            return {"dict": [[self.encode(k, place), self.encode(v, place)] for k, v in value.items()]}
+            pairs = enumerate(value.items())
+            return {"dict": [[self.encode(k, place), self.encode(v, f"{place}.{i}")] for i, (k, v) in pairs]}
         if type(value) in (list, tuple):
             items = [self.encode(item, f"{place}.{k}") for k, item in enumerate(value)]
             return items if isinstance(value, list) else {"tuple": items}

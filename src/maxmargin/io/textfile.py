@@ -120,6 +120,70 @@ def read_blocks(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
             lines += block.count(b"\n")
 
 
+def read_part(path: PathLike, part: int, parts: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Read the lines that begin in one of several equal parts of a file: each line belongs to exactly one of them.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    part, parts : int
+        Which part, counted from 0, of how many.
+    size : int
+        About how many bytes a block should have.
+
+    Yields
+    ------
+    start : int
+        Where in the file the block begins.
+    block : bytes
+        Whole lines.
+
+    Raises
+    ------
+    DataFileError
+        As `read_bytes`, and for archives, which have to be read from the beginning.
+
+    """
+    with _refusing(path), Path(path).open("rb") as file:
+        head = file.peek(16)
+        for kind, magic, _, _ in _ARCHIVES:
+            if magic.match(head):
+                raise DataFileError(path, f"A {kind} archive cannot be read in parts; decompress the file first.")
+        length = os.fstat(file.fileno()).st_size
+        start, stop = length * part // parts, length * (part + 1) // parts
+        if start > 0:  # a line that began before belongs to another part
+            file.seek(start - 1)
+            start += len(file.readline()) - 1
+        while start < stop and (block := file.read(min(size, stop - start))):
+            if not block.endswith(b"\n"):
+                block += file.readline()
+            following = start + len(block)
+            block = block.removeprefix(_BYTE_ORDER_MARK) if start == 0 else block
+            with lines_before_byte(path, start):
+                _check_text(path, block)
+            yield start, block
+            start = following
+
+
+@contextmanager
+def lines_before_byte(path: PathLike, start: int) -> Iterator[None]:
+    """Errors name lines of a block that begins at a byte of the file: count the lines before it too."""
+    try:
+        yield
+    except DataFileError:
+        with lines_before(_count_lines(path, start)):
+            raise
+
+
+def _count_lines(path: PathLike, stop: int) -> int:
+    count = 0
+    with _refusing(path), Path(path).open("rb") as file:
+        while stop > 0 and (block := file.read(min(2**20, stop))):
+            count, stop = count + block.count(b"\n"), stop - len(block)
+    return count
+
+
 def _next_block(path: PathLike, kind: str, stream: IO[bytes], size: int) -> bytes:
     try:
         return stream.read(size) + stream.readline()

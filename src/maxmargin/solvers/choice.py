@@ -17,6 +17,7 @@ READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a
 # Of two clients with 100,000 rows, the hinge, 100 features and a gap of 1e-3: all rounds, matrices of products among
 # them, and passes over the data. Counted: newton 107, cocoa 71 where classes are mixed and 116 where each has one.
 NEWTON_ROUNDS, NEWTON_PRODUCTS, COCOA_ROUNDS, COCOA_PASSES = 110, 20, 90, 80
+ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
 
@@ -99,7 +100,7 @@ def choose_shared(traits: Traits) -> Choice:
     ========================================================  ==========
     the distance of two hulls: a hard margin, or nu           ``saddle``
     samples that are read in chunks                           ``newton``
-    too many features for newton, or cocoa would be faster    ``cocoa``
+    too many features for newton, or cocoa twice as fast      ``cocoa``
     all others                                                ``newton``
     ========================================================  ==========
 
@@ -117,7 +118,7 @@ def choose_shared(traits: Traits) -> Choice:
     newton = f"about {NEWTON_ROUNDS} rounds and {t.newton_numbers:.2g} numbers"
     cocoa = f"about {COCOA_ROUNDS} rounds and {t.cocoa_numbers:.2g} numbers"
     many = t.n_features > MAX_FEATURES
-    if t.in_memory and (many or t.cocoa_seconds < t.shared_newton_seconds):
+    if t.in_memory and (many or t.cocoa_seconds < ROUGHLY * t.shared_newton_seconds):
         other = "are too many for a matrix of their products" if many else f"would cost 'newton' {newton}"
         return Choice("cocoa", f"{d} {other}, and {k} need {cocoa} each for rough answers")
     return Choice("newton", f"with {d} its {k} need {newton} each, and its steps are few whatever the accuracy")

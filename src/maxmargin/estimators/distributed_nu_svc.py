@@ -1,0 +1,142 @@
+"""The linear nu-SVM of several machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.estimators import _check
+from maxmargin.estimators._clients import Outcome
+from maxmargin.estimators._distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
+from maxmargin.estimators._estimator import POSITIVE
+from maxmargin.estimators._kernel_machine import NU_CONSTRAINT
+from maxmargin.estimators._task import Task
+from maxmargin.estimators.nu_svc import DEFAULT_NU
+from maxmargin.hulls import HullDistance
+from maxmargin.protocols import Features, Float
+
+
+class DistributedNuSVC(DistributedClassifier):
+    """Linear nu support vector classifier for rows that are spread over several processes or machines.
+
+    The problem is that of ``NuSVC(kernel="linear")``,
+
+    ``min 1/2 |w|^2 - nu S rho + sum_i c_i max(0, rho - y_i (w.x_i + b))``,
+
+    where ``c_i`` is the class weight times the sample weight and ``S`` their sum. It is solved as the distance of two
+    reduced convex hulls, of which the clients move points by Saddle-DSVC. At the end ``w`` and ``b`` are divided by
+    the margin ``rho``. `objective_` and `dual_objective_` are minus half of the squared width of the street between
+    the hulls, and of their distance, both before the division and times ``(nu S / 2)^2``.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1]: upper bound on the fraction of margin errors, lower bound on that of support vectors. At most
+        `nu_max_`, twice the share of the lighter class in the weights.
+    tol : float, default=1e-3
+        Relative duality gap, over the rows of all clients, at which to stop.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; "balanced" makes every nu feasible for two classes and for pairs.
+    verbose : int, default=0
+        Whether the first client shows a progress line on standard error.
+    max_iter : int, default=-1
+        Limit on the solver's iterations; -1 for none.
+    random_state : int, RandomState or None, default=None
+        Seed of solvers that draw random numbers; None is a fixed seed.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Which binary problems are solved for more than two classes, one after the other.
+    cap : float, default=None
+        Instead of `nu`: the largest coefficient that one sample of weight 1 may have in the convex combination of its
+        class, ``cap = 2 / (nu S)``.
+    solver : str, default="auto"
+        "saddle", or another solver of the distance of two hulls; "auto" is "saddle".
+    max_time, callback, engine, n_clients, round_timeout, checkpoint, checkpoint_every, on_failure
+        As in `DistributedSVC`.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    nu_max_ : float
+        The largest nu that is feasible in every binary problem.
+    nu_, rho_ : ndarray of shape (n_problems,)
+        The nu of each binary problem, and the margin by which its function was divided.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_, traffic_
+        As in `DistributedSVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import DistributedNuSVC
+    >>> model = DistributedNuSVC(nu=0.3, n_clients=2).fit(*load_iris(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-3, model.nu_max_
+    (True, 1.0)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **DISTRIBUTED_CONSTRAINTS,
+        "nu": NU_CONSTRAINT,
+        "cap": [POSITIVE, None],
+    }
+    _of_hulls = True
+
+    def __init__(
+        self,
+        nu: float = DEFAULT_NU,
+        *,
+        tol: float = 1e-3,
+        class_weight: Any = None,
+        verbose: Any = 0,
+        max_iter: int = -1,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        cap: float | None = None,
+        solver: str = "auto",
+        max_time: float | None = None,
+        callback: Any = None,
+        engine: str = "auto",
+        n_clients: int | None = None,
+        round_timeout: float = 60.0,
+        checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+        on_failure: str = "raise",
+    ) -> None:
+        self.nu = nu
+        self.tol = tol
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.cap = cap
+        self.solver = solver
+        self.max_time = max_time
+        self.callback = callback
+        self.engine = engine
+        self.n_clients = n_clients
+        self.round_timeout = round_timeout
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.on_failure = on_failure
+
+    def _problem(self, rows: Features, y: Float, s: Float, total: float) -> HullDistance:
+        """What one task minimises."""
+        return HullDistance(rows, y, s, total)
+
+    def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+        """The nu of each task and the largest feasible one: each side counts as one sample of its weight."""
+        pairs = [Task(name, np.array([2 * k, 2 * k + 1]), np.array([1.0, -1.0])) for k, name in enumerate(names)]
+        return _check.check_nu(self, pairs, sides.ravel())
+
+    def _keep(self, outcome: Outcome) -> None:
+        """Sets: the fitted attributes."""
+        super()._keep(outcome)
+        self.nu_, self.nu_max_, self.rho_ = outcome.nus, outcome.largest_nu, outcome.margins
+
+    def _refuse_contradictions(self) -> None:
+        super()._refuse_contradictions()
+        if self.cap is not None and self.nu != DEFAULT_NU:
+            raise ValueError(f"cap={self.cap:g} contradicts nu={self.nu:g}; leave one of them at its default.")

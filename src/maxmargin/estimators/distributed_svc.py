@@ -1,0 +1,172 @@
+"""The linear support vector classifier of several machines."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from maxmargin.estimators import _check
+from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
+from maxmargin.hulls import HullDistance
+from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.penalties import L2
+from maxmargin.problem import Problem
+from maxmargin.protocols import Features, Float
+
+
+class DistributedSVC(DistributedClassifier):
+    """Linear support vector classifier for rows that are spread over several processes or machines.
+
+    The problem is that of `LinearSVC`: for every class against the rest (or every pair), minimise
+
+    ``1/2 |w|^2 + C sum_i c_i loss(y_i (w.x_i + b))`` with the squared hinge or the hinge,
+
+    where ``c_i`` is the class weight times the sample weight, and the intercept is penalised unless
+    ``intercept="free"``. ``C=inf`` is the hard margin: the widest street between the classes, or the proof that there
+    is none. Every client keeps its rows and dual variables; coefficients and sums travel. The result does not depend
+    on how the rows are spread, up to rounding.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        Loss of a margin.
+    tol : float, default=1e-4
+        Relative duality gap, over the rows of all clients, at which to stop.
+    C : float, default=1.0
+        Weight of the losses against the norm; infinity for the hard margin.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        Which binary problems are solved for more than two classes, one after the other.
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    intercept_scaling : float, default=1.0
+        Height of the constant column whose coefficient a penalised intercept is.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    verbose : int, default=0
+        Whether the first client shows a progress line on standard error.
+    random_state : int, RandomState or None, default=None
+        Seed of solvers that draw random numbers; None is a fixed seed.
+    max_iter : int, default=-1
+        Limit on the solver's iterations; -1 for none.
+    intercept : {"auto", "free", "penalised"} or None, default="auto"
+        "auto" is "penalised" if `fit_intercept`, and free with a hard margin.
+    solver : str, default="auto"
+        Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
+    max_time : float, default=None
+        Limit in seconds, on the clock of the first client; the best point so far is kept.
+    callback : callable, default=None
+        Called in the first client with a `Record` after every round; a true value stops the fit.
+    engine : {"auto", "in_process", "mpi", "dask"}, default="auto"
+        Where the clients run: in threads, as the ranks of ``mpirun``, or on the workers of a Dask cluster. "auto" takes
+        Dask for its collections, MPI under ``mpirun``, and threads otherwise.
+    n_clients : int, default=None
+        Number of threads, or of workers of Dask for data that are not there yet; None is one for each processor, or
+        for each worker. Under ``mpirun`` it is the number of ranks.
+    round_timeout : float, default=60.0
+        Seconds that a client waits for the others in one round before it gives up.
+    checkpoint : path, default=None
+        File in which the first client keeps the state of the fit, from which a later fit of the same data goes on.
+    checkpoint_every : float, default=60.0
+        Seconds between two writings of it.
+    on_failure : {"raise", "restart"}, default="raise"
+        Whether to start again, up to three times, if a client was lost: from the checkpoint, if there is one. A job
+        of MPI ends with its first lost rank and has to be started again from outside.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVC`, but dual variables stay with the clients: the points of the solutions have none.
+    traffic_ : dict of ndarray
+        What each client has sent: ``rounds`` in which all took part, ``scalars``, ``bytes``, and the ``seconds`` that
+        it spent in them, waiting for others included.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import DistributedSVC
+    >>> model = DistributedSVC(tol=1e-6, n_clients=3).fit(*load_iris(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-6, model.traffic_["rounds"].size
+    (True, 3)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **DISTRIBUTED_CONSTRAINTS,
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
+        "C": [Interval(Real, 0, None, closed="right")],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, 1e100, closed="right")],
+        "intercept": INTERCEPT_CONSTRAINT,
+    }
+
+    def __init__(
+        self,
+        loss: str = "squared_hinge",
+        *,
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        verbose: Any = 0,
+        random_state: Any = None,
+        max_iter: int = -1,
+        intercept: Any = "auto",
+        solver: str = "auto",
+        max_time: float | None = None,
+        callback: Any = None,
+        engine: str = "auto",
+        n_clients: int | None = None,
+        round_timeout: float = 60.0,
+        checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+        on_failure: str = "raise",
+    ) -> None:
+        self.loss = loss
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.intercept = intercept
+        self.solver = solver
+        self.max_time = max_time
+        self.callback = callback
+        self.engine = engine
+        self.n_clients = n_clients
+        self.round_timeout = round_timeout
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.on_failure = on_failure
+
+    @property
+    def _of_hulls(self) -> bool:
+        return math.isinf(self.C)
+
+    def _problem(self, rows: Features, y: Float, s: Float, total: float) -> Problem | HullDistance:
+        """What one task minimises."""
+        if self._of_hulls:
+            return HullDistance(rows, y, (s > 0.0).astype(np.float64))
+        loss = Hinge() if self.loss == "hinge" else SquaredHinge()
+        kind = _check.check_intercept(self, "penalised")
+        return Problem(rows, y, loss, L2(1.0), s, kind, float(self.intercept_scaling))
+
+    def _refuse_contradictions(self) -> None:
+        super()._refuse_contradictions()
+        if self._of_hulls and (self.intercept not in ("auto", "free") or not self.fit_intercept):
+            raise ValueError(
+                f"C=inf, the hard margin, has a free intercept; got intercept={self.intercept!r} and "
+                f"fit_intercept={self.fit_intercept}. Leave both at their defaults, or pass a finite C."
+            )
