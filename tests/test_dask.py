@@ -8,6 +8,7 @@ import pytest
 
 from faulty import Faulty, counting, failing, killed, late, laws_twice
 from maxmargin.communicators import ClientLost, group_by_worker, run_on_dask, supervise
+from maxmargin.communicators import dask as dask_engine
 from maxmargin.communicators.dask import Meeting
 
 distributed = pytest.importorskip("distributed")
@@ -131,3 +132,22 @@ def test_the_error_without_dask_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install maxmargin\[dask\]"):
         run_on_dask(None, address, [0])
+
+
+def test_memory_is_kept_for_the_next_array_while_a_client_works(monkeypatch):
+    calls = []
+
+    class Library:
+        def __getattr__(self, name):
+            return lambda *arguments: calls.append((name, *arguments))
+
+    monkeypatch.setattr(dask_engine.ctypes, "CDLL", lambda name: Library())
+    monkeypatch.setattr(dask_engine.sys, "platform", "linux")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with dask_engine._memory_kept():
+        pass
+    assert calls == []  # nothing to be undone
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    with dask_engine._memory_kept():
+        assert [call[:2] for call in calls] == [("mallopt", -1), ("mallopt", -3)]
+    assert calls[-2:] == [("mallopt", -1, 65536), ("malloc_trim", 0)]

@@ -23,7 +23,7 @@ import numpy as np
 from benchmark_utils.report import aligned, seconds
 
 SCRIPT = Path(__file__).resolve().parent.parent / "clients.py"
-BLOCK_ROWS = 50_000  # of the same bits, whoever makes them
+BLOCK_ROWS = 5_000  # of the same bits, whoever makes them
 NU, FLIPS, MARGIN = 0.3, 0.05, 0.077
 TOL = {"saddle": 1e-3, "newton": 1e-6}
 ENGINES = ("serial", "mpi", "dask")
