@@ -161,7 +161,7 @@ class Client:
         reason = solver.supports(problem)
         if reason is not None:
             name = type(self.estimator).__name__
-            raise ValueError(f"solver={solver.name!r} cannot solve this problem of {name}: {reason}.")
+            raise ValueError(f"solver={solver.name!r} cannot solve this problem of {name}: {reason}; 'auto' can.")
 
     def _checkpoint(self, problem: Any, solver: Solver, suffix: str) -> str | None:
         """The file to go on from and to write to; another one if that of a lost attempt is for other rows."""
