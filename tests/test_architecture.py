@@ -156,4 +156,4 @@ def test_importing_costs_little_more_than_scikit_learn():
     for _ in range(3):
         theirs.append(seconds("sklearn.svm"))
         ours.append(seconds("maxmargin"))
-    assert min(ours) - min(theirs) < 0.6
+    assert min(ours) < 1.8 * min(theirs)  # of each other: seconds would measure the machine
