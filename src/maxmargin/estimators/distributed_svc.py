@@ -70,7 +70,7 @@ class DistributedSVC(DistributedClassifier):
     round_timeout : float, default=60.0
         Seconds that a client waits for the others in one round before it gives up.
     checkpoint : path, default=None
-        File in which the first client keeps the state of the fit, from which a later fit of the same data goes on.
+        Where every client keeps its state, in ``checkpoint.RANK``; a later fit of the same data goes on from there.
     checkpoint_every : float, default=60.0
         Seconds between two writings of it.
     on_failure : {"raise", "restart"}, default="raise"
