@@ -172,7 +172,7 @@ def test_what_a_step_sends():
         sent += run_in_process(program, stretches(n, 2))
     d = 5
     slopes = sent[0][0] - 2
-    assert set(sent) == {(2 + slopes, (d + 1) * (d + 2) // 2 + d + 7 + slopes)}
+    assert set(sent) == {(2 + slopes, (d + 1) * (d + 2) // 2 + d + 6 + slopes)}
     assert slopes <= 3
 
 

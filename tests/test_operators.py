@@ -393,7 +393,7 @@ def test_middle_minimiser_of_a_constant_is_zero():
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 def test_rows_in_parts_give_the_same_bits_for_any_number_of_threads(layout, monkeypatch):
-    monkeypatch.setattr(rows, "PART_ENTRIES", 500)
+    monkeypatch.setattr(rows, "PART_WORK", 500)
     monkeypatch.setattr(rows, "TILE_ROWS", 64)
     X, rng = random_matrix(700, 9), np.random.default_rng(2)
     w, alpha, h = rng.normal(size=9), rng.normal(size=700), np.maximum(0.0, rng.normal(size=700))

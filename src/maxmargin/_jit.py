@@ -40,9 +40,9 @@ def compilation_disabled() -> bool:
 class Compiled:
     """A loop that becomes machine code at its first call."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, makes_arrays: bool = True) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function, self.makes_arrays = function, makes_arrays
         self._dispatcher: Any = None
         _watched_modules.add(function.__module__)
 
@@ -52,7 +52,7 @@ class Compiled:
         if self._dispatcher is None:
             with _lock:
                 if self._dispatcher is None:
-                    self._dispatcher = _make_dispatcher(self.function)
+                    self._dispatcher = _make_dispatcher(self.function, self.makes_arrays)
         return self._dispatcher
 
     @property
@@ -70,6 +70,15 @@ class Compiled:
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a loop for compilation at its first call."""
     return cast("Callable[P, R]", Compiled(function))
+
+
+def compiled_in_place(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a loop that makes no arrays.
+
+    Numba then counts no references to the arrays that the loop is given. Where a method of a matrix is called for every
+    row, counting takes longer than a short row itself.
+    """
+    return cast("Callable[P, R]", Compiled(function, makes_arrays=False))
 
 
 def compiled_methods(cls: Class) -> Class:
@@ -192,11 +201,12 @@ _OVERLOAD_OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
 _unregistered += [_register_extremes, _register_prefetch]
 
 
-def _make_dispatcher(function: Callable[..., Any]) -> Any:
+def _make_dispatcher(function: Callable[..., Any], makes_arrays: bool) -> Any:
     import numba
 
     _register_all()
-    dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy")(function)
+    options: dict[str, Any] = {} if makes_arrays else {"_nrt": False}
+    dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy", **options)(function)
     try:
         dispatcher._cache = _cache_class()(function)
         dispatcher._can_cache = True

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.operators.rows import PART_ENTRIES, Matrix, Rows, even_parts, is_sparse, scores_of
+from maxmargin.operators.rows import Matrix, Rows, even_parts, is_sparse, scores_of
 from maxmargin.protocols import Array, Features, Float, Index
 from maxmargin.threads import Workers
 
@@ -133,7 +133,7 @@ class Chunks:
         self.matrix, self.workers = X, workers or Workers()
         self.n_samples, self.n_features = X.shape
         self.entries = X.entries
-        self.parts = even_parts(self.n_samples, self.entries, PART_ENTRIES)
+        self.parts = even_parts(self.n_samples, self.entries)
         self.room = max(1, max(some.stop - some.start for some in X.stretches) // 2)  # they are copied twice
 
     def take(self, samples: Index) -> Rows:

@@ -13,13 +13,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._jit import compiled, compiled_methods, larger, prefetch
+from maxmargin._jit import compiled, compiled_in_place, compiled_methods, larger, prefetch
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import Workers
 
 CACHE_LINE = 64  # bytes
-TILE_ROWS = 4096  # at a time, where a copy of rows is needed
-PART_ENTRIES = 2**21  # of a matrix, for one thread at a time: some milliseconds
+TILE_ROWS = 2048  # at a time, where a copy of rows is needed
+TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at hand
+PART_WORK = 2**18  # entries, for one thread at a time: some tenths of a millisecond
+ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, takes about as long as these
+MOST_PARTS = 32  # of a matrix
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
 Matrix: TypeAlias = Any  # a 2-d ndarray or a scipy sparse array or matrix
 
@@ -48,6 +51,29 @@ class DenseVectors(NamedTuple):
         x = self.X[i]
         for k in range(x.shape[0]):
             w[k] += step * x[k]
+
+    def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
+        X = self.X
+        i, j, k, found = start, start, start, 0
+        for m in range(start, stop):  # four rows that count at a time: w is read and written for all of them at once
+            if weights[m] == 0.0:
+                continue
+            found += 1
+            if found == 1:
+                i = m
+            elif found == 2:
+                j = m
+            elif found == 3:
+                k = m
+            else:
+                add_four(X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], w)
+                found = 0
+        if found > 0:
+            self.add(i, weights[i], w)
+        if found > 1:
+            self.add(j, weights[j], w)
+        if found > 2:
+            self.add(k, weights[k], w)
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         x = self.X[i]
@@ -105,6 +131,12 @@ class SparseVectors(NamedTuple):
     def add(self, i: int, step: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[self.indices[k]] += step * self.data[k]
+
+    def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
+        for i in range(start, stop):
+            if weights[i] != 0.0:
+                for k in range(self.indptr[i], self.indptr[i + 1]):
+                    w[self.indices[k]] += weights[i] * self.data[k]
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
@@ -175,7 +207,7 @@ class Rows:
         self.n_samples, self.n_features = X.shape
         self.workers = workers or Workers()
         self.entries = int(self.vectors[0].size)
-        self.parts = even_parts(self.n_samples, self.entries, PART_ENTRIES)
+        self.parts = even_parts(self.n_samples, self.entries)
         self.room = self.n_samples
 
     @property
@@ -207,7 +239,7 @@ class Rows:
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
         # Every part has a sum of its own: they must be much smaller than the part.
-        parts = even_parts(self.n_samples, self.entries, max(PART_ENTRIES, 4 * self.n_features))
+        parts = even_parts(self.n_samples, self.entries, least=4 * self.n_features)
         sums = np.zeros((len(parts), self.n_features))
 
         def work(numbers: Iterator[int]) -> None:
@@ -236,18 +268,21 @@ class Rows:
     def weighted_gram(self, h: Float) -> Float:
         """``X^T diag(h) X`` for weights ``h >= 0``; rows of weight zero cost nothing."""
         d, used = self.n_features, np.flatnonzero(h)
-        groups = [slice(k, None, GRAM_GROUPS) for k in range(min(GRAM_GROUPS, -(-used.size // TILE_ROWS)))]
-        tiles = [used[start : start + TILE_ROWS] for start in range(0, used.size, TILE_ROWS)]
+        length = max(TILE_ROWS, TILE_ENTRIES // max(1, d))
+        groups = [slice(k, None, GRAM_GROUPS) for k in range(min(GRAM_GROUPS, -(-used.size // length)))]
+        tiles = [used[start : start + length] for start in range(0, used.size, length)]
         sums = np.zeros((len(groups), d, d))
 
         def work(numbers: Iterator[int]) -> None:
+            tile = np.empty((length, d)) if isinstance(self.vectors, DenseVectors) else None
             for k in numbers:
                 for some in tiles[groups[k]]:
-                    if isinstance(self.vectors, DenseVectors):  # many times faster than outer products
-                        tile = self.vectors.X[some] * np.sqrt(h[some])[:, None]
-                        sums[k] += tile.T @ tile
-                    else:
+                    if tile is None:
                         add_outer_products(self.vectors, some, h, sums[k])
+                    else:  # many times faster than outer products
+                        copied = tile[: some.size]
+                        scaled_rows(self.vectors.X, some, h, copied)  # type: ignore[union-attr]
+                        sums[k] += copied.T @ copied
 
         self.workers.run(work, range(len(groups)))
         H = sums.sum(axis=0)
@@ -314,20 +349,21 @@ class Rows:
         return 1.0
 
 
-def even_parts(n_samples: int, total: int, entries: int) -> list[slice]:
-    """Consecutive rows of a matrix of ``total`` entries, with about ``entries`` each."""
-    step = max(1, entries * n_samples // max(1, total))
+def even_parts(n_samples: int, entries: int, least: int = 0) -> list[slice]:
+    """Consecutive rows of a matrix of so many entries, for one thread at a time, with at least so many in each part."""
+    total = entries + ROW_WORK * n_samples
+    step = max(1, max(PART_WORK, total // MOST_PARTS, least) * n_samples // max(1, total))
     return [slice(first, min(first + step, n_samples)) for first in range(0, n_samples, step)]
 
 
-@compiled
+@compiled_in_place
 def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> None:
     """Inner products of some vectors with ``w``. Sets: ``out[start:stop]``."""
     for i in range(start, stop):
         out[i] = vectors.dot(i, w)
 
 
-@compiled
+@compiled_in_place
 def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[float, ...]:
     """Inner products of four rows of ``X`` with ``w`` and then with each other: none of the sums waits for another."""
     xi, xj, xk, xm = X[i], X[j], X[k], X[m]
@@ -347,7 +383,7 @@ def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[f
     return iw, jw, kw, mw, ij, ik, im, jk, jm, km
 
 
-@compiled
+@compiled_in_place
 def add_four(X: Array, i: int, j: int, k: int, m: int, si: float, sj: float, sk: float, sm: float, w: Float) -> None:
     """Add multiples of four rows of ``X``. Sets: ``w``."""
     xi, xj, xk, xm = X[i], X[j], X[k], X[m]
@@ -355,7 +391,16 @@ def add_four(X: Array, i: int, j: int, k: int, m: int, si: float, sj: float, sk:
         w[e] += (si * xi[e] + sj * xj[e]) + (sk * xk[e] + sm * xm[e])
 
 
-@compiled
+@compiled_in_place
+def scaled_rows(X: Array, some: Index, h: Float, out: Float) -> None:
+    """Some rows of ``X``, each times the root of its weight. Sets: ``out``."""
+    for k in range(some.shape[0]):
+        x, to, scale = X[some[k]], out[k], math.sqrt(h[some[k]])
+        for j in range(x.shape[0]):
+            to[j] = scale * x[j]
+
+
+@compiled_in_place
 def add_outer_products(vectors: SparseVectors, some: Index, h: Float, H: Float) -> None:
     """Lower triangle of ``H += sum_i h_i (vector i) (vector i)^T`` for some sparse vectors."""
     data, indices, indptr = vectors.data, vectors.indices, vectors.indptr
@@ -366,12 +411,10 @@ def add_outer_products(vectors: SparseVectors, some: Index, h: Float, H: Float) 
                 H[indices[k], indices[m]] += scaled * data[m]
 
 
-@compiled
+@compiled_in_place
 def add_combination(vectors: Any, start: int, stop: int, weights: Float, out: Float) -> None:
     """``out += sum_i weights_i * vector i`` over some vectors."""
-    for i in range(start, stop):
-        if weights[i] != 0.0:
-            vectors.add(i, weights[i], out)
+    vectors.combine(start, stop, weights, out)
 
 
 @compiled

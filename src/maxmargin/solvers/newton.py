@@ -28,7 +28,7 @@ FIRST_DAMPING, MAX_DAMPING = 1e-4, 1e-3  # the last five numbers solved spambase
 FLAT_ENOUGH = 0.03  # of the slope along a direction at its beginning
 SEARCH_LIMIT = 60  # slopes computed along a direction
 COARSER = 12  # times fewer rows
-COARSE_ENTRIES = 2_000_000  # of a matrix that is worth solving on fewer rows first
+COARSE_ENTRIES = 200_000  # of a matrix that is worth solving on fewer rows first
 COARSE_SAMPLES = 600  # per feature, of such a matrix
 COARSE_GAP = 1e-2  # relative, on fewer rows: about what they differ from all rows
 COARSE_WIDTH = 0.1  # of the first: at a narrower one, fewer rows say little
@@ -217,7 +217,7 @@ class Newton:
         state.passes += 1.0
         if state.iterations % EXACT_EVERY == EXACT_EVERY - 1:
             state.score()
-            state.v, state.combined = np.zeros_like(state.v), np.zeros_like(state.combined)
+            state.v, state.anew = np.zeros_like(state.v), True
         state.respond()
 
 
@@ -239,8 +239,8 @@ class NewtonState:
     z: Float
     a: Float
     h: Float  # how strongly each dual variable reacts to its score
-    v: Float  # [X 1]^T combined
-    combined: Float  # dual variables of the last sum; few of them change in a step
+    v: Float  # [X 1]^T a; few of the dual variables change in a step
+    mean_weight: float  # of all rows of the level, where none counts as 1
     fixed: Float  # [X 1]^T a of rows that are left out
     multiplied: Float  # the weights of `products`; few of them change in a step
     products: Float  # [X 1]^T diag(multiplied) [X 1] of our own rows
@@ -253,7 +253,7 @@ class NewtonState:
     dual: float = -math.inf
     proximity: float = 0.0  # the proximal term: how far the dual variables are from their centre
     reacting: int = 0  # rows whose dual variables would follow their scores
-    weight: float = 0.0  # of all rows, where none counts as 1
+    anew: bool = True  # whether `v` is to be computed from all dual variables, not from their changes
     unshared_passes: float = 0.0  # over our own rows, of which the others do not know yet
     iterations: int = 0  # on all rows of the level
     near_steps: int = 0  # on some
@@ -314,25 +314,24 @@ class NewtonState:
     def respond(self) -> None:
         """Sets: ``a, h, gram, gradient, primal, dual, proximity`` for the present scores, centre and width."""
         problem, rows = self.problem, self.rows
-        width = self.width if self.kinked else 0.0
-        sums = np.zeros((len(rows.parts), 3))
+        width, kept = self.width if self.kinked else 0.0, 0.0 if self.anew else 1.0
+        sums, change = np.zeros((len(rows.parts), 4)), np.empty(self.z.size)
 
         def work(numbers: Iterator[int]) -> None:
             for k in numbers:
                 first, last = rows.parts[k].start, rows.parts[k].stop
                 sums[k] = _answer(
-                    problem.loss, self.centre, problem.y, problem.s, self.z, width, first, last, self.a, self.h
-                )
+                    problem.loss, self.centre, problem.y, problem.s, self.z, width, kept, first, last,
+                    self.a, self.h, change,
+                )  # fmt: skip
 
         rows.workers.run(work, range(len(rows.parts)))
-        change = self.a - self.combined
-        self.combined = self.a.copy()
+        self.anew = False
         v, self.gram = rows.adjoint_and_gram(change, self.h, self.theta.size - rows.n_features)
         passes = self.unshared_passes + rows.adjoint_passes(change)
-        weight = np.where(problem.s > 0.0, problem.s, 1.0).sum()
-        own = [change.sum(), *sums.sum(axis=0), np.count_nonzero(self.h), weight, passes * rows.n_samples]
+        own = [change.sum(), *sums.sum(axis=0), passes * rows.n_samples]
         shared = problem.communicator.allreduce(np.append(v, own))
-        losses, conjugates, self.proximity, reacting, self.weight, read = map(float, shared[-6:])
+        losses, conjugates, self.proximity, reacting, read = map(float, shared[-5:])
         self.reacting = int(reacting)
         self.passes, self.unshared_passes = self.passes + read / max(1, self.samples), 0.0
         self.v = self.v + shared[: self.theta.size]
@@ -363,9 +362,9 @@ class NewtonState:
             z=self.z[near],
             a=none,
             h=none.copy(),
-            combined=none.copy(),
             multiplied=none.copy(),
             v=np.zeros_like(self.v),
+            anew=True,
             fixed=np.zeros_like(self.v),
             iterations=0,
             passes=0.0,
@@ -401,19 +400,19 @@ class NewtonState:
         """
         H = self._products()
         if self.kinked:
-            strength = self.damping * max(1, self.reacting) * (self.weight / max(1, self.samples)) / self.width
+            strength = self.damping * max(1, self.reacting) * self.mean_weight / self.width
         else:
-            strength = 1e-12 * self.weight
+            strength = 1e-12 * self.mean_weight * self.samples
         H[np.diag_indices_from(H)] += self.ridge + strength * self.column_squares
         return H
 
     def _products(self) -> Float:
         """``[X 1]^T diag(h) [X 1]``, from that of the last step where most of our rows react as they did then."""
         rows, change = self.rows, self.h - self.multiplied
-        more, less = np.maximum(change, 0.0), np.maximum(-change, 0.0)
-        cost, update_cost = rows.gram_passes(self.h), rows.gram_passes(more) + rows.gram_passes(less)
+        cost, update_cost = rows.gram_passes(self.h), rows.gram_passes(change)
         if 4.0 * update_cost < cost and self.updates < MAX_UPDATES:
             ones = self.theta.size - rows.n_features
+            more, less = np.maximum(change, 0.0), np.maximum(-change, 0.0)
             self.products = self.products + rows.bordered_gram(more, ones) - rows.bordered_gram(less, ones)
             self.updates, cost = self.updates + 1, update_cost
         else:
@@ -456,6 +455,12 @@ def _total_samples(problem: Problem) -> int:
     return int(getattr(problem.operator, "total_samples", problem.operator.n_samples))
 
 
+def _mean_weight(problem: Problem) -> float:
+    """Of the rows of all clients, where none counts as 1."""
+    own = np.where(problem.s > 0.0, problem.s, 1.0).sum(keepdims=True)
+    return float(problem.communicator.allreduce(own)[0]) / max(1, _total_samples(problem))
+
+
 def _first_state(problem: Problem) -> NewtonState:
     """Zero coefficients and dual variables."""
     rows: Features = problem.operator  # type: ignore[assignment]
@@ -479,7 +484,7 @@ def _first_state(problem: Problem) -> NewtonState:
         a=np.zeros(n),
         h=np.zeros(n),
         v=np.zeros(size),
-        combined=np.zeros(n),
+        mean_weight=_mean_weight(problem),
         fixed=np.zeros(size),
         multiplied=np.zeros(n),
         products=np.zeros((size, size)),
@@ -567,25 +572,31 @@ def _zero_of(slope_at: Any, start: float) -> float:
 
 @compiled
 def _answer(
-    loss: Any, centre: Float, y: Float, s: Float, z: Float, width: float, start: int, stop: int, a: Float, h: Float
-) -> tuple[float, float, float]:
-    """The dual variables that answer to the scores, and how strongly. Sets: ``a, h`` of some rows.
+    loss: Any, centre: Float, y: Float, s: Float, z: Float, width: float, kept: float, start: int, stop: int,
+    a: Float, h: Float, change: Float,
+) -> tuple[float, float, float, int]:  # fmt: skip
+    """The dual variables that answer to the scores, and how strongly. Sets: ``a, h, change`` of some rows.
 
-    Returns their losses, their conjugates and their proximal term.
+    Changes are those from ``kept`` times the dual variables so far. Returns the losses of the rows, their conjugates,
+    their proximal term, and how many react.
     """
-    losses, conjugates, proximity = 0.0, 0.0, 0.0
+    losses, conjugates, proximity, reacting = 0.0, 0.0, 0.0, 0
     for i in range(start, stop):
+        before = kept * a[i]
         a[i] = 0.0
         h[i] = 0.0
         if s[i] > 0.0:
             q = width / s[i]
             a[i] = loss.dual_step(centre[i], y[i], s[i], z[i], q)
             curvature = q + loss.dual_curvature(a[i], y[i], s[i])
-            h[i] = 1.0 / curvature if curvature > 0.0 else 0.0
+            if curvature < math.inf:
+                h[i] = 1.0 / curvature if curvature > 0.0 else 0.0
+                reacting += h[i] > 0.0
             losses += s[i] * loss.value(z[i], y[i])
             conjugates += s[i] * loss.conjugate(-a[i] / s[i], y[i])
             proximity += 0.5 * q * (a[i] - centre[i]) ** 2
-    return losses, conjugates, proximity
+        change[i] = a[i] - before
+    return losses, conjugates, proximity, reacting
 
 
 @compiled
