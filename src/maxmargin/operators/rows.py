@@ -52,6 +52,10 @@ class DenseVectors(NamedTuple):
         for k in range(x.shape[0]):
             w[k] += step * x[k]
 
+    def multiply(self, start: int, stop: int, w: Float, out: Float) -> None:
+        for i in range(start, stop):
+            out[i] = self.dot(i, w)
+
     def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
         X = self.X
         i, j, k, found = start, start, start, 0
@@ -131,6 +135,16 @@ class SparseVectors(NamedTuple):
     def add(self, i: int, step: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[self.indices[k]] += step * self.data[k]
+
+    def multiply(self, start: int, stop: int, w: Float, out: Float) -> None:
+        k = self.indptr[start]
+        for i in range(start, stop):  # twice as fast as `dot` for each of many short rows
+            total = 0.0
+            end = self.indptr[i + 1]
+            while k < end:
+                total += self.data[k] * w[self.indices[k]]
+                k += 1
+            out[i] = total
 
     def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
         for i in range(start, stop):
@@ -285,17 +299,21 @@ class Rows:
                         sums[k] += copied.T @ copied
 
         self.workers.run(work, range(len(groups)))
-        H = sums.sum(axis=0)
-        return H if isinstance(self.vectors, DenseVectors) else H + np.tril(H, -1).T
+        H = sums[0] if len(groups) == 1 else sums.sum(axis=0)
+        if isinstance(self.vectors, SparseVectors):
+            mirror(H)
+        return H
 
     def bordered_gram(self, h: Float, ones: int) -> Float:
         """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
+        gram = self.weighted_gram(h)
+        if not ones:
+            return gram
         d = self.n_features
-        H = np.zeros((d + ones, d + ones))
-        H[:d, :d] = self.weighted_gram(h)
-        if ones:
-            H[d, :d] = H[:d, d] = self.adjoint(h)
-            H[d, d] = h.sum()
+        H = np.empty((d + 1, d + 1))
+        H[:d, :d] = gram
+        H[d, :d] = H[:d, d] = self.adjoint(h)
+        H[d, d] = h.sum()
         return H
 
     def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
@@ -359,8 +377,7 @@ def even_parts(n_samples: int, entries: int, least: int = 0) -> list[slice]:
 @compiled_in_place
 def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> None:
     """Inner products of some vectors with ``w``. Sets: ``out[start:stop]``."""
-    for i in range(start, stop):
-        out[i] = vectors.dot(i, w)
+    vectors.multiply(start, stop, w, out)
 
 
 @compiled_in_place
@@ -409,6 +426,14 @@ def add_outer_products(vectors: SparseVectors, some: Index, h: Float, H: Float) 
             scaled = h[i] * data[k]
             for m in range(indptr[i], k + 1):  # indices ascend: the lower triangle
                 H[indices[k], indices[m]] += scaled * data[m]
+
+
+@compiled_in_place
+def mirror(H: Float) -> None:
+    """Sets: the upper triangle of a symmetric matrix, from the lower one."""
+    for i in range(H.shape[0]):
+        for j in range(i):
+            H[j, i] = H[i, j]
 
 
 @compiled_in_place

@@ -36,7 +36,7 @@ COARSE_STEPS = 30  # on fewer rows, at most
 EXACT_EVERY = 20  # steps after which the scores are computed anew
 MAX_UPDATES = 10  # of a matrix of products, before rounding would show
 NEAR = 8.0  # widths of the smoothing: how far from reacting a row may be, to be looked at in every step
-NEAR_ENTRIES = 1_000_000  # of a matrix of which it is worth looking at some rows only
+NEAR_ENTRIES = 200_000  # of a matrix of which it is worth looking at some rows only
 NEAR_SHARE = 1 / 3  # of the rows, at most
 NEAR_STEPS = 20  # before the others are looked at again
 OUTLYING = 10.0  # times the root mean square of a column
@@ -522,10 +522,12 @@ def _sum_of_symmetric(own: Float, communicator: Communicator) -> Float:
 def _solve(H: Float, g: Float) -> Float:
     """``H^-1 g`` after scaling the diagonal to one; a growing ridge helps where rounding made ``H`` indefinite."""
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
-    scaled = H * scale[:, None] * scale
+    scaled = (H * scale[:, None] * scale).T  # symmetric, and in Fortran's order without a copy
     for ridge in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+        damped = scaled.copy(order="F")
+        damped[np.diag_indices_from(damped)] += ridge
         try:
-            factor = cho_factor(scaled + ridge * np.eye(g.size), lower=True, check_finite=False)
+            factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             continue
         if factor[0].diagonal().min(initial=1.0) > 3e-8:  # a pivot of 1e-15
