@@ -7,7 +7,7 @@ from typing import Any
 
 from maxmargin.protocols import Solver
 from maxmargin.solvers import make_solver
-from maxmargin.solvers.newton import COARSE_ENTRIES, COARSE_SAMPLES, MAX_FEATURES
+from maxmargin.solvers.newton import MAX_FEATURES, worth_thinning
 from maxmargin.solvers.relay import Relay
 
 NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
@@ -70,7 +70,7 @@ class Traits:
     @property
     def thinnable(self) -> bool:
         """Whether newton begins with a part of the samples, so that every budget of time gives something."""
-        return self.entries >= COARSE_ENTRIES and self.n_samples >= COARSE_SAMPLES * self.n_features
+        return worth_thinning(self.entries, self.n_samples, self.n_features)
 
 
 @dataclass(frozen=True)

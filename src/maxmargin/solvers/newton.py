@@ -30,8 +30,11 @@ SEARCH_LIMIT = 60  # slopes computed along a direction
 COARSER = 12  # times fewer rows
 COARSE_ENTRIES = 200_000  # of a matrix that is worth solving on fewer rows first
 COARSE_SAMPLES = 600  # per feature, of such a matrix
+HEAVY, HEAVY_SAMPLES = 1e9, 75  # multiplications for the Hessian that make it worth while from fewer samples per feature
+LEAST_SAMPLES = 8  # per feature, that are left
 COARSE_GAP = 1e-2  # relative, on fewer rows: about what they differ from all rows
 COARSE_WIDTH = 0.1  # of the first: at a narrower one, fewer rows say little
+FEW_SAMPLES = 50  # per feature: these say little at any width but the first
 COARSE_STEPS = 30  # on fewer rows, at most
 EXACT_EVERY = 20  # steps after which the scores are computed anew
 MAX_UPDATES = 10  # of a matrix of products, before rounding would show
@@ -123,11 +126,12 @@ class Newton:
         state.iterations += 1
         if exact and not state.kinked:
             state.stuck += 1
+        narrow = 1.0 if state.samples < FEW_SAMPLES * state.theta.size else COARSE_WIDTH
         enough = (
             state.stuck
             or state.iterations >= state.first_step + COARSE_STEPS
             or state.relative_gap <= COARSE_GAP
-            or (state.solved and state.width <= COARSE_WIDTH * _first_width(state.problem))
+            or (state.solved and state.width <= narrow * _first_width(state.problem))
         )
         if state.finer and enough:
             return self._refine(state)
@@ -425,7 +429,14 @@ class NewtonState:
 def _is_large(problem: Problem) -> bool:
     """Whether a twelfth of the rows says much about all of them, and is much cheaper."""
     rows: Features = problem.operator  # type: ignore[assignment]
-    return rows.entries >= COARSE_ENTRIES and _total_samples(problem) >= COARSE_SAMPLES * rows.n_features
+    return worth_thinning(rows.entries, _total_samples(problem), rows.n_features)
+
+
+def worth_thinning(entries: int, n_samples: int, n_features: int) -> bool:
+    """Whether a matrix is so large that a part of its rows is solved first."""
+    heavy = entries**2 >= HEAVY * n_samples
+    least = HEAVY_SAMPLES if heavy else COARSE_SAMPLES
+    return entries >= COARSE_ENTRIES and n_samples >= least * n_features
 
 
 def _thinned(problem: Problem) -> Problem:
@@ -436,7 +447,8 @@ def _thinned(problem: Problem) -> Problem:
     rows: Features = problem.operator  # type: ignore[assignment]
     communicator = problem.communicator
     counts, rooms = communicator.allgather(np.array([rows.n_samples, rows.room], dtype=float)).T
-    share = min(1.0 / COARSER, float((rooms[counts > 0.0] / counts[counts > 0.0]).min(initial=1.0)))
+    room = float((rooms[counts > 0.0] / counts[counts > 0.0]).min(initial=1.0))
+    share = min(max(1.0 / COARSER, LEAST_SAMPLES * rows.n_features / float(counts.sum())), room)
     first = int(counts[: communicator.rank].sum())
     some = np.flatnonzero(chances(first, first + rows.n_samples) < share)[: rows.room]
     coarse = _some(problem, some)
