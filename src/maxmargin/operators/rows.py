@@ -252,13 +252,17 @@ class Rows:
 
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
+        return self._sum_over_rows(add_combination, alpha)
+
+    def _sum_over_rows(self, add: Callable[[Any, int, int, Float, Float], None], weights: Float) -> Float:
+        """What ``add`` adds up of all rows."""
         # Every part has a sum of its own: they must be much smaller than the part.
         parts = even_parts(self.n_samples, self.entries, least=4 * self.n_features)
         sums = np.zeros((len(parts), self.n_features))
 
         def work(numbers: Iterator[int]) -> None:
             for k in numbers:
-                add_combination(self.vectors, parts[k].start, parts[k].stop, alpha, sums[k])
+                add(self.vectors, parts[k].start, parts[k].stop, weights, sums[k])
 
         self.workers.run(work, range(len(parts)))
         return sums.sum(axis=0)
@@ -273,7 +277,7 @@ class Rows:
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
-        return column_squares(self.vectors, s, self.n_features)
+        return self._sum_over_rows(add_squares, s)
 
     def beyond(self, limits: Float) -> Array:
         """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
@@ -486,10 +490,8 @@ def rows_beyond(vectors: Any, count: int, limits: Float) -> Array:
     return out
 
 
-@compiled
-def column_squares(vectors: Any, s: Float, length: int) -> Float:
-    """``sum_i s_i (vector i)^2``, entry by entry."""
-    total = np.zeros(length)
-    for i in range(s.shape[0]):
-        vectors.add_squares(i, s[i], total)
-    return total
+@compiled_in_place
+def add_squares(vectors: Any, start: int, stop: int, weights: Float, out: Float) -> None:
+    """``out += sum_i weights_i * (vector i)^2`` over some vectors, entry by entry."""
+    for i in range(start, stop):
+        vectors.add_squares(i, weights[i], out)

@@ -183,7 +183,7 @@ class Newton:
         They end when the inner problem is solved or rows have moved so far that others might answer differently. What
         others do in truth is seen afterwards, so that a wrong guess costs time and nothing else.
         """
-        inner, usual = state.narrowed(near), ~state.outlying[near]
+        inner, usual = state.narrowed(near), ~state.scales.outlying[near]
         others = state.proximity - inner.proximity
         solved = False
         while inner.iterations < NEAR_STEPS:
@@ -238,8 +238,7 @@ class NewtonState:
     centre: Float
     width: float
     ridge: Float  # lam for coefficients, lam / scale^2 for a penalised intercept, 0 for a free one
-    column_squares: Float  # mean square of each column
-    outlying: Array  # whether a row is far out in some column
+    scales: Scales  # of the columns of the present level
     z: Float
     a: Float
     h: Float  # how strongly each dual variable reacts to its score
@@ -351,7 +350,7 @@ class NewtonState:
             return None
         problem, width = self.problem, self.width
         near = _may_react(problem.loss, self.centre, problem.y, problem.s, self.z, width, NEAR * width, self.a)
-        rows = np.flatnonzero(near | self.outlying)
+        rows = np.flatnonzero(near | self.scales.outlying)
         total, crowded = problem.communicator.allreduce(np.array([rows.size, rows.size > self.rows.room], dtype=float))
         return rows if total <= NEAR_SHARE * self.samples and not crowded else None
 
@@ -407,7 +406,7 @@ class NewtonState:
             strength = self.damping * max(1, self.reacting) * self.mean_weight / self.width
         else:
             strength = 1e-12 * self.mean_weight * self.samples
-        H[np.diag_indices_from(H)] += self.ridge + strength * self.column_squares
+        H[np.diag_indices_from(H)] += self.ridge + strength * self.scales.squares[: self.theta.size]
         return H
 
     def _products(self) -> Float:
@@ -424,6 +423,35 @@ class NewtonState:
         self.unshared_passes += cost
         self.multiplied = self.h.copy()
         return _sum_of_symmetric(self.products, self.problem.communicator)
+
+
+@dataclass
+class Scales:
+    """How large the entries of the columns are. Read from the rows when somebody asks: a good start needs no step.
+
+    Not with ``cached_property``: before Python 3.12 it has one lock for all, and clients that are threads would wait
+    for it while they wait for each other.
+    """
+
+    rows: Features
+    samples: int  # of all clients
+    _squares: Float | None = None
+    _outlying: Array | None = None
+
+    @property
+    def squares(self) -> Float:
+        """Mean square of each column, and of a column of ones behind them."""
+        if self._squares is None:
+            weights = np.full(self.rows.n_samples, 1.0 / max(1, self.samples))
+            self._squares = np.append(self.rows.column_squares(weights), 1.0)
+        return self._squares
+
+    @property
+    def outlying(self) -> Array:
+        """Whether each row is far out in some column."""
+        if self._outlying is None:
+            self._outlying = self.rows.beyond(OUTLYING * np.sqrt(self.squares[:-1]))
+        return self._outlying
 
 
 def _is_large(problem: Problem) -> bool:
@@ -481,8 +509,6 @@ def _first_state(problem: Problem) -> NewtonState:
     ridge = np.full(size, problem.lam)
     if problem.intercept is not None:
         ridge[d] = problem.lam / problem.intercept_scale**2 if problem.intercept == "penalised" else 0.0
-    squares = rows.column_squares(np.full(n, 1.0 / max(1, total)))
-    near = rows.entries >= NEAR_ENTRIES and isinstance(problem.loss, KINKED)
     return NewtonState(
         problem=problem,
         samples=total,
@@ -490,8 +516,7 @@ def _first_state(problem: Problem) -> NewtonState:
         centre=np.zeros(n),
         width=_first_width(problem),
         ridge=ridge,
-        column_squares=np.append(squares, 1.0)[:size],
-        outlying=rows.beyond(OUTLYING * np.sqrt(squares)) if near else np.zeros(n, dtype=np.bool_),
+        scales=Scales(rows, total),
         z=np.zeros(n),
         a=np.zeros(n),
         h=np.zeros(n),
