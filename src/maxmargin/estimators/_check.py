@@ -162,6 +162,8 @@ def check_prediction_data(estimator: Any, X: Any) -> Any:
 
 def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
     """The classes and, for every sample, the index of its own."""
+    if (two := _two_classes(y)) is not None:
+        return two
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if classes.size < 2:
@@ -170,6 +172,17 @@ def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
             f"Pass samples of a second class."
         )
     return classes, codes
+
+
+def _two_classes(y: Array) -> tuple[Array, Array] | None:
+    """The same for two whole numbers, without sorting: the labels of many large sets. ``None`` for all others."""
+    if y.dtype.kind not in "iuf" or y.size == 0:
+        return None
+    ends = np.array([y.min(), y.max()])
+    last = y == ends[1]
+    if ends[0] == ends[1] or not (last | (y == ends[0])).all() or (ends != np.rint(ends)).any():
+        return None
+    return ends, last.astype(np.int64)
 
 
 def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array, Array]:

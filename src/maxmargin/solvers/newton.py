@@ -30,7 +30,10 @@ SEARCH_LIMIT = 60  # slopes computed along a direction
 COARSER = 12  # times fewer rows
 COARSE_ENTRIES = 200_000  # of a matrix that is worth solving on fewer rows first
 COARSE_SAMPLES = 600  # per feature, of such a matrix
-HEAVY, HEAVY_SAMPLES = 1e9, 75  # multiplications for the Hessian that make it worth while from fewer samples per feature
+HEAVY, HEAVY_SAMPLES = (
+    1e9,
+    75,
+)  # multiplications for the Hessian that make it worth while from fewer samples per feature
 LEAST_SAMPLES = 8  # per feature, that are left
 COARSE_GAP = 1e-2  # relative, on fewer rows: about what they differ from all rows
 COARSE_WIDTH = 0.1  # of the first: at a narrower one, fewer rows say little
