@@ -28,7 +28,7 @@ CLOSE_ENOUGH = 0.4  # a gap of this part of the target or more: a looser toleran
 AIM = 0.7  # the part of the target that the next tolerance aims at
 FAR = 1e3  # a gap of so many targets or more: the next tolerance of a ladder would hardly reach it and is left out
 LEAST_LIMIT = 5.0  # seconds that every fit of a peer may take
-HOPELESS = 2.0  # times as slow as another peer
+HOPELESS = 3.0  # times as slow as another peer: more than the noise of one fit
 
 
 class LeftOut(Exception):
