@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+PEERS := $(abspath $(VENV))/peers
+TO_FOLDER := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target
 
-.PHONY: demo test lint check bench bench-kernels bench-linear bench-saddle bench-clients figures clean
+.PHONY: demo test lint check bench bench-kernels bench-linear peers bench-saddle bench-clients figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -26,12 +28,21 @@ bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--dat
 bench-kernels: $(VENV)/installed-bench ## the table of the kernel machines: make bench-kernels ARGS="--data DIR"
 	$(BIN)/python benchmarks/kernels.py $(ARGS)
 
-bench-linear: $(VENV)/installed-bench ## the table of the linear machines: make bench-linear DATA=DIR
-	$(BIN)/python benchmarks/linear.py --data $(DATA) $(ARGS)
-	$(BIN)/python benchmarks/robustness.py --data $(DATA)
-	$(BIN)/python benchmarks/regret.py --data $(DATA)
-	$(BIN)/python benchmarks/path.py --data $(DATA)
-	$(BIN)/python benchmarks/streaming.py
+# Each of the five tables is printed even if the one before failed.
+files = $(if $(OUT),--json $(OUT)/$(1).json --markdown $(OUT)/$(1).md)
+bench-linear: $(VENV)/installed-bench peers ## the tables of the linear machines: make bench-linear DATA=DIR OUT=DIR
+	$(if $(OUT),mkdir -p $(OUT))
+	-$(BIN)/python benchmarks/linear.py --data $(DATA) $(call files,linear) $(ARGS)
+	-$(BIN)/python benchmarks/robustness.py --data $(DATA) $(call files,robustness)
+	-$(BIN)/python benchmarks/regret.py --data $(DATA) $(call files,regret)
+	-$(BIN)/python benchmarks/path.py --data $(DATA) $(call files,path)
+	-$(BIN)/python benchmarks/streaming.py $(call files,streaming)
+
+# Peers that cannot be installed beside the others get folders of their own; without them the rest is compared.
+peers: $(VENV)/installed-bench
+	-test -d $(PEERS)/liblinear-multicore || $(TO_FOLDER) $(PEERS)/liblinear-multicore liblinear-multicore
+	-test -d $(PEERS)/sklearn-contrib-lightning || { $(TO_FOLDER) $(PEERS)/tools cython "setuptools<80" wheel && \
+	PYTHONPATH=$(PEERS)/tools $(TO_FOLDER) $(PEERS)/sklearn-contrib-lightning --no-build-isolation sklearn-contrib-lightning; }
 
 bench-saddle: $(VENV)/installed-bench ## the distance of two hulls, hard margin and nu-SVM: make bench-saddle DATA=DIR
 	$(BIN)/python benchmarks/saddle.py $(if $(DATA),--data $(DATA)) $(ARGS)

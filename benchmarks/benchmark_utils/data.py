@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 MANY_CLASSES = 20  # more different targets than this are a regression
 
@@ -157,7 +157,10 @@ def tame_rows(X: Any, y: Any, n: int = 200) -> tuple[Any, Any]:
     return rows, rows[:, 0] if labels.size > MANY_CLASSES else labels[ranks * labels.size // n]
 
 
+@lru_cache(maxsize=1)  # many workloads in a row are of one set, and reading the largest takes longer than a fit
 def _read(directory: Path, name: str) -> tuple[Any, Any]:
+    from sklearn.datasets import load_svmlight_file  # here, because the processes that fit may not need it
+
     with lzma.open(directory / name / f"{name}.train.libsvm.xz") as file:
         return load_svmlight_file(file)
 

@@ -26,6 +26,9 @@ FIRST_TOL = 1e-2  # where the search begins for libraries whose gap follows thei
 TIGHTEST_TOL = 1e-9
 CLOSE_ENOUGH = 0.4  # a gap of this part of the target or more: a looser tolerance would hardly be faster
 AIM = 0.7  # the part of the target that the next tolerance aims at
+FAR = 1e3  # a gap of so many targets or more: the next tolerance of a ladder would hardly reach it and is left out
+LEAST_LIMIT = 5.0  # seconds that every fit of a peer may take
+HOPELESS = 3.0  # times as slow as another peer: more than the noise of one fit
 
 
 class LeftOut(Exception):
@@ -52,6 +55,7 @@ class Entry:
     is_ours: bool
     tol_is_the_gap: bool
     gap_follows_tol: bool
+    targets: tuple[float, ...]  # the gaps to reach, loose to tight
     ladder: Sequence[float]  # of the tolerances to try
     worker: Worker
     rungs: list[Rung] = field(default_factory=list)
@@ -75,6 +79,12 @@ class Entry:
         """Seconds that a target takes at least, if the limit ended the search for it."""
         late = [rung.seconds for rung in self.rungs if rung.failure == "timeout"]
         return max(late) if late and self.median(target) is None else None
+
+    @property
+    def seconds_found(self) -> float:
+        """Seconds that the tightest target took in the search; infinite if it was not reached."""
+        tol = self.chosen.get(self.targets[-1])
+        return next((rung.seconds for rung in self.rungs if rung.tol == tol), math.inf)
 
     @property
     def best_gap(self) -> float:
@@ -107,10 +117,12 @@ class Plan:
     timeout: float
     say: Callable[[str], None]
     once_above: float = math.inf  # seconds: a slower fit is not repeated, its time in the search counts
+    patience: float | None = None  # times our own seconds that a fit of a peer may take; ``None``: all that it wants
+    peer_gap: float | None = None  # the gap that is enough for a peer, if not ours
 
 
 def measure(workload: Workload, directory: Path | None, stems: Sequence[str], plan: Plan) -> Outcome:
-    """Find the tolerance at which each solver reaches each target, then time these, interleaved."""
+    """Find the tolerance at which each solver reaches each target, then time these, interleaved; ours is the first."""
     if refusal := make(OURS, {}).refusal(workload.task):
         raise LeftOut(refusal)
     X, y = workload.load(directory)
@@ -120,15 +132,18 @@ def measure(workload: Workload, directory: Path | None, stems: Sequence[str], pl
         data.save(Path(scratch), X, y)
         entries = _entries(workload, Path(scratch), stems, plan)
         try:
-            reference_gap = _set_dual_bound(judge, workload, entries, plan)
+            reference_gap = None
             first_tols: dict[float, float] = {}
-            for entry in entries:
+            for k, entry in enumerate(entries):
+                limited = replace(plan, timeout=_limit(entries[:k], plan))
+                if k == 1 and workload.task.family == "linear":
+                    reference_gap = _set_dual_bound(judge, workload, entries[0], limited)
                 plan.say(f"{workload.name}: {entry.solver} {entry.setting}")
                 if entry.gap_follows_tol:
-                    _search_by_proportion(entry, judge, plan, first_tols)
+                    _search_by_proportion(entry, judge, limited, first_tols)
                     first_tols |= entry.chosen  # libraries with the same rule need about the same tolerance
                 else:
-                    _search(entry, judge, plan)
+                    _search(entry, judge, limited)
                 _keep_slow_fits(entry, plan)
             for repeat in range(plan.repeats):
                 plan.say(f"{workload.name}: repeat {repeat + 1} of {plan.repeats}")
@@ -145,20 +160,27 @@ def _entries(workload: Workload, scratch: Path, stems: Sequence[str], plan: Plan
         for parameters in settings(stem):
             peer = make(stem, parameters)
             if peer.refusal(workload.task) is None:
-                ladder = plan.targets if peer.tol_is_the_gap else peer.ladder
+                targets = plan.targets if stem == OURS or plan.peer_gap is None else (plan.peer_gap,)
+                ladder = targets if peer.tol_is_the_gap else peer.ladder
                 worker = Worker(Job(stem, parameters, scratch, workload.task, plan.threads))
                 kind = (stem == OURS, peer.tol_is_the_gap, peer.gap_follows_tol and workload.task.family != "predict")
-                entries.append(Entry(peer.name, peer.setting, *kind, ladder, worker))
+                entries.append(Entry(peer.name, peer.setting, *kind, targets, ladder, worker))
     return entries
 
 
-def _set_dual_bound(judge: Judge, workload: Workload, entries: Sequence[Entry], plan: Plan) -> float | None:
+def _limit(before: Sequence[Entry], plan: Plan) -> float:
+    """Seconds that a fit may take. A peer that takes longer is beyond every goal, or was beaten by another one."""
+    if plan.patience is None or not before:
+        return plan.timeout
+    ours, *peers = (entry.seconds_found for entry in before)
+    hopeless = min(plan.patience * ours, HOPELESS * min(peers, default=math.inf))
+    return min(max(LEAST_LIMIT, hopeless), plan.timeout)
+
+
+def _set_dual_bound(judge: Judge, workload: Workload, ours: Entry, plan: Plan) -> float:
     """Sets: ``judge.dual_bound``, for tasks that some libraries answer without dual variables."""
-    if workload.task.family != "linear":
-        return None
     plan.say(f"{workload.name}: dual bound")
-    ours = next(entry.worker for entry in entries if entry.is_ours)
-    trial = ours.fit(REFERENCE_TOL, timeout=4.0 * plan.timeout, time_limit=2.0 * plan.timeout)
+    trial = ours.worker.fit(REFERENCE_TOL, timeout=2.0 * plan.timeout, time_limit=plan.timeout)
     if trial.answer is None:
         return math.inf
     certificate = judge.certificate(trial.answer)
@@ -167,17 +189,24 @@ def _set_dual_bound(judge: Judge, workload: Workload, entries: Sequence[Entry], 
 
 
 def _search(entry: Entry, judge: Judge, plan: Plan) -> None:
-    """Sets: ``entry.chosen``, the loosest tolerance of the ladder that reaches each target."""
-    for tol in entry.ladder:
+    """Sets: ``entry.chosen``, the loosest tolerance of the ladder that reaches each target.
+
+    While the next target is far, every other tolerance is left out.
+    """
+    k = 0
+    while k < len(entry.ladder):
+        tol = entry.ladder[k]
         rung = _try(entry, tol, judge, plan)
         if rung.failure:
             return
-        for target in plan.targets:
+        for target in entry.targets:
             meant_for_it = not entry.tol_is_the_gap or tol == target
             if rung.gap <= target * SLACK and meant_for_it:
                 entry.chosen.setdefault(target, tol)
-        if len(entry.chosen) == len(plan.targets):
+        missing = [target for target in entry.targets if target not in entry.chosen]
+        if not missing:
             return
+        k += 2 if rung.gap > FAR * missing[0] and not entry.tol_is_the_gap else 1
 
 
 def _search_by_proportion(entry: Entry, judge: Judge, plan: Plan, first_tols: dict[float, float]) -> None:
@@ -185,7 +214,7 @@ def _search_by_proportion(entry: Entry, judge: Judge, plan: Plan, first_tols: di
 
     Ladders would make such libraries work up to ten times more precisely than they must.
     """
-    for target in plan.targets:
+    for target in entry.targets:
         known = min(entry.rungs, key=lambda rung: rung.gap, default=None)
         tol = first_tols.get(target) or (FIRST_TOL if known is None else _next_tol(known, target))
         last: Rung | None = None
@@ -244,8 +273,9 @@ def _record(entry: Entry, target: float, rung: Rung) -> None:
 
 def _time_once(entries: list[Entry], judge: Judge, plan: Plan) -> None:
     """One fit of every solver at every target, one after another, so that all see the same state of the machine."""
-    for target in plan.targets:
+    for k in range(len(plan.targets)):
         for entry in entries:
+            target = entry.targets[k]
             if target not in entry.chosen or entry.seconds.get(target, [0.0])[0] > plan.once_above:
                 continue
             rung = _fit(entry, entry.chosen[target], judge, plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from benchmark_utils.workloads import Task
 
 SOLVERS = Path(__file__).parent.parent / "solvers"
 LADDER = tuple(10.0**-k for k in range(1, 9))
+FOLDERS = Path(os.environ.get("MAXMARGIN_PEERS", Path(sys.prefix) / "peers"))
 
 # Solvers are benchopt's if benchopt runs them and plain objects otherwise, so that compare.py works without benchopt
 # and its processes load nothing that they do not measure.
@@ -69,7 +71,9 @@ class Peer(_Base):
     # What benchopt calls.
 
     def skip(self, X: Any, y: Any, task: Task) -> tuple[bool, str | None]:
-        reason = self.refusal(task) if version_of(self.distribution) else f"{self.distribution} is not installed"
+        if folder_of(self.distribution).exists() or not version_of(self.distribution):
+            return True, f"{self.distribution} is not installed beside the others"
+        reason = self.refusal(task)
         return reason is not None, reason
 
     def set_objective(self, X: Any, y: Any, task: Task) -> None:
@@ -92,12 +96,15 @@ class Peer(_Base):
         return self.answer._asdict()
 
 
+def folder_of(distribution: str) -> Path:
+    """Where ``pip install --target`` put a distribution that cannot be installed beside the others; may not exist."""
+    return FOLDERS / distribution
+
+
 def version_of(distribution: str) -> str | None:
-    """Version of an installed distribution, or ``None``."""
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """Version of a distribution that is installed or has a folder of its own, or ``None``."""
+    places = [str(folder_of(distribution)), *sys.path]
+    return next((d.version for d in importlib.metadata.distributions(name=distribution, path=places)), None)
 
 
 def solver_files() -> list[str]:

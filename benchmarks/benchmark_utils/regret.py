@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 import warnings
@@ -13,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmark_utils import data, report
-from benchmark_utils.robustness import BINARY, DENSE_ABOVE, standardised
-from benchmark_utils.session import header, matches, say, show_header
+from benchmark_utils.robustness import BINARY, DENSE_ABOVE, LOSSES, compile_for, standardised
+from benchmark_utils.session import add_markdown, header, keep, matches, say, show_header
 from benchmark_utils.worker import fix_threads
 
 CANDIDATES = ("newton", "interior_point", "dual_coordinate", "smoothed")
 GAPS = (1e-3, 1e-6)
 REPEATED_BELOW = 1.0  # seconds: short fits are run three times, and the fastest counts
+LEAST_LIMIT, HOPELESS = 2.0, 20.0  # seconds that every fit may take, and times the fastest solver so far
+LEGEND = f"""\
+seconds to the gap; inf = not within {HOPELESS:g} times the seconds of a faster solver, or not at all
+regret: seconds of "auto" over those of the fastest"""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Race:
     density: float
     loss: str
     gap: float
-    chosen: str
     seconds: dict[str, float] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)  # the solver that each name stood for
 
     @property
     def best(self) -> str:
@@ -59,20 +62,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of every solver (2)")
     parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds for one fit (10)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number to a file")
+    add_markdown(parser)
     options = parser.parse_args(arguments)
     fix_threads(options.threads)
     circumstances = header(options, ["maxmargin"], [])
     show_header(circumstances)
     races = list(_races(options))
     say("")
-    print(table(races), summary(races), sep="\n\n")
-    if options.json is not None:
-        results = {"header": circumstances, "races": [asdict(race) for race in races]}
-        options.json.write_text(json.dumps(results, indent=1))
+    tables = (summary(races), table(races))
+    print(*map(report.aligned, tables), LEGEND, sep="\n\n")
+    results = {"header": circumstances, "races": [asdict(race) for race in races]}
+    keep(options, results, *map(report.markdown, tables), LEGEND)
     return 0
 
 
 def _races(options: argparse.Namespace) -> Iterator[Race]:
+    compile_for(CANDIDATES)
     for name in BINARY:
         if not matches(name, options.only):
             continue
@@ -81,14 +86,15 @@ def _races(options: argparse.Namespace) -> Iterator[Race]:
         if density > DENSE_ABOVE:
             X = X.toarray()
         for form, Z in (("raw", X), ("standardised", standardised(X))):
-            for loss in ("hinge", "squared_hinge"):
+            for loss in LOSSES:
                 for gap in GAPS:
                     say(f"{name} {form} {loss} {gap:g}")
-                    seconds, chosen = {}, ""
-                    for solver in (*CANDIDATES, "auto"):
-                        seconds[solver], used = _seconds(Z, y, loss, gap, solver, options.timeout)
-                        chosen = used if solver == "auto" else chosen
-                    yield Race(name, form, *X.shape, density, loss, gap, chosen, seconds)
+                    race = Race(name, form, *X.shape, density, loss, gap)
+                    for solver in ("auto", *CANDIDATES):
+                        limit = max(LEAST_LIMIT, HOPELESS * min(race.seconds.values(), default=math.inf))
+                        limit = min(limit, options.timeout)
+                        race.seconds[solver], race.used[solver] = _seconds(Z, y, loss, gap, solver, limit)
+                    yield race
 
 
 def _seconds(X: Any, y: Any, loss: str, gap: float, solver: str, limit: float) -> tuple[float, str]:
@@ -114,20 +120,21 @@ def _seconds(X: Any, y: Any, loss: str, gap: float, solver: str, limit: float) -
     return best, used
 
 
-def table(races: Sequence[Race]) -> str:
-    """A line for every problem."""
+def table(races: Sequence[Race]) -> list[list[str]]:
+    """A head, and a line for every problem."""
     head = ["data", "form", "n x d", "density", "loss", "gap", *CANDIDATES, "auto", "chosen", "regret"]
     lines = [
         [
             race.data, race.form, f"{race.n} x {race.d}", f"{race.density:.2g}", race.loss, f"{race.gap:g}",
-            *(report.seconds(race.seconds[name]) for name in (*CANDIDATES, "auto")), race.chosen, f"{race.regret:.2f}",
+            *(report.seconds(race.seconds[name]) for name in (*CANDIDATES, "auto")),
+            race.used["auto"], f"{race.regret:.2f}",
         ]
         for race in races
     ]  # fmt: skip
-    return report.aligned([head, *lines])
+    return [head, *lines]
 
 
-def summary(races: Sequence[Race]) -> str:
+def summary(races: Sequence[Race]) -> list[list[str]]:
     """Regret of "auto", and of always taking the same solver."""
     lines = [["always", "reached", "geometric mean of the regret", "worst"]]
     for name in ("auto", *CANDIDATES):
@@ -136,4 +143,4 @@ def summary(races: Sequence[Race]) -> str:
         if regrets:
             mean = math.exp(sum(map(math.log, regrets)) / len(regrets))
             lines.append([name, f"{len(reached)} of {len(races)}", f"{mean:.2f}", f"{max(regrets):.1f}"])
-    return report.aligned(lines)
+    return lines

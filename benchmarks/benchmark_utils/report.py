@@ -21,7 +21,7 @@ LEGEND = """\
 seconds: median over the repeats, below it the range; * = a repeat missed the target
 - 3e-05 = the target was not reached at any tolerance, this is the best gap;  >60s 3e-05 = nor within the time limit
 empty = the library does not solve this problem
-ratio: seconds of the best peer / ours, above 1 we are faster"""
+ratio: seconds of the best peer / ours, above 1 we are faster; >12 = every peer was cut off or ended short of the gap"""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,17 @@ class Duel:
 
     ours: float | None
     peer: float | None
+    peer_at_least: float | None = None  # if no peer reached the target, and some were cut off
 
     @property
     def ratio(self) -> float | None:
         """Seconds of the best peer over ours, if both reached the target."""
         return self.peer / self.ours if self.ours and self.peer else None
+
+    @property
+    def ratio_at_least(self) -> float | None:
+        """A bound on the ratio, if no peer reached the target before it was cut off."""
+        return self.peer_at_least / self.ours if self.ours and self.peer_at_least else None
 
     @property
     def won(self) -> bool | None:
@@ -46,6 +52,8 @@ class Duel:
     def __str__(self) -> str:
         if self.ratio is not None:
             return f"{self.ratio:.2f}"
+        if self.ratio_at_least is not None:
+            return f">{self.ratio_at_least:.1f}"
         return {True: "only us", False: "lost", None: "nobody"}[self.won]
 
 
@@ -109,11 +117,16 @@ def _table(outcomes: Sequence[Outcome], targets: Sequence[float]) -> str:
     return aligned(rows)
 
 
-def duel_of(entries: Sequence[Entry], target: float) -> tuple[Duel, Entry | None]:
-    """Ours against the best peer, and that peer."""
-    ours = fastest((e for e in entries if e.is_ours), target)
-    peer = fastest((e for e in entries if not e.is_ours), target)
-    return Duel(*(None if e is None else e.median(target) for e in (ours, peer))), peer
+def duel_of(entries: Sequence[Entry], target: float, peer_target: float | None = None) -> tuple[Duel, Entry | None]:
+    """Ours against the best peer, and that peer, which may have a target of its own."""
+    peer_target = target if peer_target is None else peer_target
+    peers = [e for e in entries if not e.is_ours]
+    ours, peer = fastest((e for e in entries if e.is_ours), target), fastest(peers, peer_target)
+    seconds_of_ours = None if ours is None else ours.median(target)
+    if peer is not None:
+        return Duel(seconds_of_ours, peer.median(peer_target)), peer
+    cut_off = [bound for e in peers if (bound := e.at_least(peer_target)) is not None]
+    return Duel(seconds_of_ours, None, min(cut_off, default=None)), None
 
 
 def fastest(entries: Iterable[Entry], target: float) -> Entry | None:
@@ -131,14 +144,20 @@ def cell(entries: Sequence[Entry], target: float) -> tuple[str, str]:
         missed = "*" if best.missed(target) else ""
         return seconds(best.median(target)) + missed, f"{seconds(min(times))}-{seconds(max(times))}"
     closest = min(entries, key=lambda entry: entry.best_gap)
-    late = [entry.rungs[-1].seconds for entry in entries if entry.failure == "timeout"]
+    late = min((entry.rungs[-1].seconds for entry in entries if entry.failure == "timeout"), default=None)
     if math.isinf(closest.best_gap):
-        return (f">{late[0]:.0f}s" if late else "error"), ""
-    return f">{late[0]:.0f}s {closest.best_gap:.0e}" if late else f"- {closest.best_gap:.0e}", ""
+        return ("error" if late is None else f">{late:.0f}s"), ""
+    return f"- {closest.best_gap:.0e}" if late is None else f">{late:.0f}s {closest.best_gap:.0e}", ""
 
 
 def seconds(value: float | None) -> str:
     return "" if value is None else f"{value:#.3g}".rstrip(".")
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table for a document; the first row is its head."""
+    head, *body = ("| " + " | ".join(cell.replace("|", "/") for cell in row) + " |" for row in rows)
+    return "\n".join([head, "|---" * len(rows[0]) + "|", *body])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

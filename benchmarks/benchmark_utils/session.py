@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import os
 import platform
 import re
@@ -33,10 +34,24 @@ def add_options(parser: argparse.ArgumentParser, *, timeout: float = 60.0) -> No
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number to a file")
 
 
-def chosen_solvers(pattern: str) -> tuple[list[str], list[str]]:
+def add_markdown(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the commands that ``keep`` their tables for documents."""
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables to a file, for documents")
+
+
+def keep(options: argparse.Namespace, results: dict[str, Any], *parts: str) -> None:
+    """Write the files that were asked for: every number, and the parts of a document below the circumstances."""
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1))
+    if options.markdown is not None:
+        circumstances = [f"- {key}: {value}" for key, value in results.get("header", {}).items()]
+        options.markdown.write_text("\n\n".join(["\n".join(circumstances), *parts]).strip() + "\n")
+
+
+def chosen_solvers(pattern: str, among: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """Files of the installed solvers, and names of the others."""
     stems, absent = [], []
-    for stem in solver_files():
+    for stem in among or solver_files():
         solver = load_class(stem)
         if stem != OURS and not matches(solver.name, pattern):
             continue

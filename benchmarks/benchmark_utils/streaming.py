@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -16,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmark_utils.report import aligned
+from benchmark_utils.report import aligned, markdown
+from benchmark_utils.session import add_markdown, keep
 from benchmark_utils.worker import fix_threads
 
 FEATURES, ALPHA, ETA = 20, 1e-4, 0.01
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="timed runs of each, interleaved (5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number to a file")
+    add_markdown(parser)
     options = parser.parse_args(arguments)
     fix_threads(1)
     warnings.simplefilter("ignore")  # one pass does not converge
@@ -53,8 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         results["file"] = _from_file(Path(folder) / "rows.npy", options.memory, options.repeats)
     print(LEGEND)
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1))
+    keep(options, results, *(markdown(_lines(row, taken)) for row, taken in results.items()), LEGEND)
     return 0
 
 
@@ -158,14 +158,19 @@ def _table(row: str, actions: dict[str, Action], repeats: int, before: Action = 
             clock, cpu = time.perf_counter(), time.process_time()
             actions[name]()
             taken[name].append([time.perf_counter() - clock, time.process_time() - cpu])
+    print(aligned(_lines(row, taken)), flush=True)
+    return taken
+
+
+def _lines(row: str, taken: dict[str, list[list[float]]]) -> list[list[str]]:
+    """A head, and the medians of every action."""
     kind = 1 if row == "memory" else 0
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in taken.items()}
     lines = [
         [name, *(f"{1e3 * value:.0f}" for value in values), f"{values[kind] / medians['read'][kind]:.1f}"]
         for name, values in medians.items()
     ]
-    print(aligned([["", "ms", "CPU ms", f"x read (goal {GOALS[row]:g})"], *lines]), flush=True)
-    return taken
+    return [[row, "ms", "CPU ms", f"x read (goal {GOALS[row]:g})"], *lines]
 
 
 def _samples(n: int, seed: int, labels_only: bool = False) -> tuple[Any, Any]:

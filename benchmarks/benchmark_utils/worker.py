@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark_utils import data
-from benchmark_utils.peer import Answer, make
+from benchmark_utils.peer import Answer, folder_of, make
 from benchmark_utils.workloads import Task
 
 START_LIMIT = 300.0  # seconds for imports, compilation and a fit of a few rows
@@ -117,6 +117,7 @@ def _serve(connection: Connection, job: Job) -> None:
     try:
         peer = make(job.stem, job.parameters)
         peer.threads, peer.time_limit = job.threads, WARM_UP_SECONDS
+        sys.path.insert(0, str(folder_of(peer.distribution)))
         X, y = data.load(job.directory)
         few = data.tame_rows(X, y) if job.tame else data.few_rows(X, y)
         easy = replace(job.task, C=1.0) if job.tame else job.task

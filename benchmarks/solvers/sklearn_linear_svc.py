@@ -13,7 +13,8 @@ class Solver(Peer):
 
     name = "LinearSVC"
     distribution = "scikit-learn"
-    parameters: ClassVar = {"method": ["dual", "primal"]}
+    parameters: ClassVar = {"method": ["primal", "dual"]}
+    scale_of_free_intercept = 100.0
 
     def refusal(self, task):
         if task.family != "linear":
@@ -28,12 +29,14 @@ class Solver(Peer):
         model = LinearSVC(
             loss=task.loss,
             C=task.C,
-            tol=tol,
             dual=self.method == "dual",
             fit_intercept=task.intercept is not None,
-            intercept_scaling=100.0 if task.intercept == "free" else 1.0,
-            max_iter=1_000_000,
+            intercept_scaling=self.scale_of_free_intercept if task.intercept == "free" else 1.0,
             random_state=0,
+            **self.stopping(tol),
         ).fit(X, y)
         b = float(model.intercept_[0]) if task.intercept is not None else 0.0
         return Answer(model.coef_[0], b)
+
+    def stopping(self, tol):
+        return {"tol": tol, "max_iter": 1_000_000}
