@@ -22,7 +22,7 @@ TILE_ROWS = 2048  # at a time, where a copy of rows is needed
 TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at hand
 PART_WORK = 2**18  # entries, for one thread at a time: some tenths of a millisecond
 ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, takes about as long as these
-MOST_PARTS = 32  # of a matrix
+MOST_PARTS = 16  # of a matrix
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
 Matrix: TypeAlias = Any  # a 2-d ndarray or a scipy sparse array or matrix
 

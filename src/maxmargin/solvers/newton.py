@@ -25,7 +25,8 @@ NARROWER = 0.3
 WARM_WIDTH = 0.003  # of the first, from a point like that of a neighbouring C; a wider one would forget it
 INNER_SHARE = 0.01  # of the proximal term that the Newton decrement must fall below before the centre moves
 FIRST_DAMPING, MAX_DAMPING = 1e-4, 1e-3  # the last five numbers solved spambase, raw and scaled, with C up to 100
-FLAT_ENOUGH = 0.03  # of the slope along a direction at its beginning
+FLAT_ENOUGH = 0.03  # of the slope along a direction at its beginning: there is its zero
+FULL_ENOUGH = 0.5  # of it, if the slope is still falling after a full step: that one will do
 SEARCH_LIMIT = 60  # slopes computed along a direction
 COARSER = 12  # times fewer rows
 COARSE_ENTRIES = 200_000  # of a matrix that is worth solving on fewer rows first
@@ -580,10 +581,9 @@ def _zero_of(slope_at: Any, start: float) -> float:
 
     The Illinois form of false position: two ends around the zero, where an end that stays counts half.
     """
-    end = slope_at(1.0)
-    if abs(end) <= 0.5 * abs(start):
+    end, enough = slope_at(1.0), FLAT_ENOUGH * abs(start)
+    if -FULL_ENOUGH * abs(start) <= end <= enough:  # beyond the zero the function may have risen
         return 1.0
-    enough = FLAT_ENOUGH * abs(start)
     left, at_left, right, at_right = 0.0, start, 1.0, end
     for _ in range(SEARCH_LIMIT):
         if at_right >= 0.0:
