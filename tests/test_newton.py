@@ -89,8 +89,8 @@ def test_a_neighbouring_weight_is_a_good_beginning(shortcuts):
 
 
 def test_a_full_step_across_the_valley_is_not_taken():
-    # Half of the slope on the other side used to be good enough, whatever had happened on the way: where few rows react,
-    # the function can have risen. On a part of covtype it went from 3e5 to 2e7.
+    # Half of the slope on the other side used to be good enough, whatever had happened on the way: where few rows
+    # react, the function can have risen. On a part of covtype it went from 3e5 to 2e7.
     t = newton._zero_of(lambda t: -1.0 + 1.4 * min(t / 0.02, 1.0), -1.0)
     assert 0.0 < t < 0.02
     assert newton._zero_of(lambda t: -1.0 + 0.8 * t, -1.0) == 1.0
