@@ -55,7 +55,7 @@ def test_a_small_gap_takes_more_rounds_and_no_more_than_that():
 def test_alone_it_is_dual_coordinate_descent(one_epoch, intercept):
     problem = case_of(("hinge", 1.0), intercept).build()
     ours = minimize(problem, CoCoA(seed=3), tol=1e-12, max_iter=7)
-    theirs = minimize(problem, DualCoordinate(seed=3, shrinking=False, extrapolation=0), tol=1e-12, max_iter=7)
+    theirs = minimize(problem, DualCoordinate(seed=3, shrinking=False, faces=False), tol=1e-12, max_iter=7)
     assert ours.iterations == theirs.iterations == 7
     np.testing.assert_allclose(ours.last.alpha, theirs.last.alpha, atol=1e-10)
     np.testing.assert_allclose(ours.last.w, theirs.last.w, atol=1e-10)

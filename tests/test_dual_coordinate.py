@@ -6,18 +6,18 @@ import scipy.sparse as sp
 
 import zoo
 from maxmargin import Problem, Status, minimize
-from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from maxmargin.operators import Rows
 from maxmargin.penalties import L2
 from maxmargin.solvers import DualCoordinate
-from maxmargin.solvers.dual_coordinate import extrapolated
+from maxmargin.solvers.dual_coordinate import clipped_conjugate_gradients
 from test_solvers import CASES, assert_honest
 
 TOL = 1e-6
 OPTIONS = {
     "default": {},
     "without shrinking": {"shrinking": False},
-    "without extrapolation": {"extrapolation": 0},
+    "without faces": {"faces": False},
     "two threads": {"threads": 2},
 }
 SOME = [
@@ -71,36 +71,77 @@ def test_options_agree_on_sparse_rows(loss, intercept):
 
 def test_shrinking_visits_fewer_rows():
     problem = problem_of(*words(), Hinge())
-    with_it, without = (minimize(problem, DualCoordinate(shrinking=flag), tol=TOL) for flag in (True, False))
+    with_it, without = (
+        minimize(problem, DualCoordinate(shrinking=flag, faces=False), tol=TOL) for flag in (True, False)
+    )
     assert with_it.history[-1].counters["passes"] < 0.7 * without.history[-1].counters["passes"]
     assert with_it.history[-1].counters["active"] < without.history[-1].counters["active"] == 3000
 
 
-def test_the_dual_value_never_falls():
-    """Not by a step, which is exact, and not by a leap, which is guarded."""
-    solver, leaps = DualCoordinate(extrapolation=3), 0
+@pytest.mark.parametrize("intercept", [None, "penalised", "free"])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Logistic(), Squared(), EpsilonInsensitive()], ids=repr)
+def test_no_face_lowers_the_dual_value(loss, intercept):
+    """Nor does an epoch, whose steps are exact; with a free intercept, it is the augmented Lagrangian that rises."""
+    solver, crossed = DualCoordinate(), 0
     X, y = words(n=400, d=2000)
-    problem = problem_of(X, y, SquaredHinge(), C=1e4)
+    problem = problem_of(X, y, loss, intercept, C=100.0)
     state = solver.start(problem, None)
-    last = -np.inf
-    for _ in range(200):
-        trail = len(state.trail)
-        state = solver.advance(problem, state, 5)
-        leaps += trail > 0 and not state.trail
-        assert state.dual >= last - 1e-12 * abs(last)
+    for _ in range(30):
+        before, height = state.alpha.copy(), solver._height(problem, state)
+        if state.passes > 0.0:
+            solver._cross_face(problem, state)
+        crossed += not np.array_equal(state.alpha, before)
+        assert solver._height(problem, state) >= height - 1e-12 * abs(height)
         np.testing.assert_allclose(state.w, X.T @ state.alpha, atol=1e-9 * np.abs(state.alpha).sum())
-        last = state.dual
-    assert leaps > 0
+        np.testing.assert_allclose(state.alpha, problem.feasible(state.alpha) if intercept != "free" else state.alpha)
+        state = solver.advance(problem, state, 5)
+    assert crossed > 0
 
 
-def test_a_leap_that_would_lower_the_dual_is_refused(monkeypatch):
+@pytest.mark.parametrize("tau", [0.0, 2.0])
+def test_conjugate_gradients_stop_at_walls_or_at_the_lowest_point(tau):
+    X, y = words(n=300, d=500)
+    H = 0.5 * X.toarray() @ X.toarray().T + tau + 0.3 * np.eye(y.size)
+    vectors, c, zero = Rows(X).vectors, np.full(y.size, 0.3), np.zeros(y.size)
+
+    def value(p):
+        return 0.5 * p @ H @ p - y @ p
+
+    for wall in (np.inf, 1.0, 1e-3):
+        p, low, high = zero, zero - wall, zero + wall
+        for _ in range(12):  # each reduces the residual to a tenth, or ends where a wall does harm
+            r = y - H @ p
+            better, visited = clipped_conjugate_gradients(
+                vectors, r, c, H.diagonal().copy(), 0.5, tau, p, low, high, X.shape[1], 1e6
+            )
+            assert value(better) <= value(p) + 1e-12 * abs(value(p))
+            assert np.abs(better).max() <= wall
+            assert visited % y.size == 0
+            p = better
+        assert value(p) < 0.0
+        if wall == np.inf:
+            np.testing.assert_allclose(p, np.linalg.solve(H, y), atol=1e-9)
+
+
+def test_faces_save_most_of_the_work_of_a_hard_problem():
+    problem = problem_of(*words(d=500), Hinge(), C=1e3)
+    with_them, without = (minimize(problem, DualCoordinate(faces=flag), tol=1e-8) for flag in (True, False))
+    assert with_them.history[-1].counters["passes"] < 0.5 * without.history[-1].counters["passes"]
+
+
+def test_a_face_that_would_lower_the_dual_is_left_alone(monkeypatch):
     import maxmargin.solvers.dual_coordinate as module
 
     X, y = words(n=400)
     problem, solver = problem_of(X, y, SquaredHinge()), DualCoordinate()
     calls = []
-    monkeypatch.setattr(module, "EXTRAPOLATE_AFTER", 0.0)
-    monkeypatch.setattr(module, "extrapolated", lambda points: calls.append(1) or -1e3 * points[-1])
+
+    def spoil(*arguments):
+        calls.append(1)
+        return -1e3 * arguments[6], 0
+
+    monkeypatch.setattr(module, "FACES_AFTER", 0.0)
+    monkeypatch.setattr(module, "clipped_conjugate_gradients", spoil)
     solution = minimize(problem, solver, tol=1e-9)
     assert solution.status is Status.CONVERGED
     state = solver.start(problem, None)
@@ -109,19 +150,6 @@ def test_a_leap_that_would_lower_the_dual_is_refused(monkeypatch):
     assert len(calls) > 1
     assert state.waiting > 1
     assert state.dual == pytest.approx(solution.certificate.dual, rel=1e-3)
-
-
-def test_extrapolation_finds_the_limit_of_a_linear_iteration():
-    rng = np.random.default_rng(0)
-    M = rng.standard_normal((3, 3))
-    M *= 0.9 / np.abs(np.linalg.eigvals(M)).max()
-    limit = rng.standard_normal(3)
-    points = [rng.standard_normal(3)]
-    for _ in range(5):
-        points.append(limit + M @ (points[-1] - limit))
-    np.testing.assert_allclose(extrapolated(np.array(points)), limit, atol=1e-3)
-    still = np.ones((4, 3))
-    np.testing.assert_allclose(extrapolated(still), still[0])
 
 
 def test_several_threads_give_way_to_one_when_they_stall():

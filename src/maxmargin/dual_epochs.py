@@ -28,11 +28,10 @@ class Course(NamedTuple):
 def dual_epochs(
     vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
     alpha: Float, w: Float, b: Float, order: Index, course: Course, shrinking: bool, random: Array,
-    epochs: int, fresh: bool,
+    epochs: int,
 ) -> tuple[Course, int, int, float]:  # fmt: skip
     """Epochs over ``order[:active]`` or over all of it; how many, rows visited, what the last one saw of the gap.
 
-    A new order is drawn if it is to be ``fresh``, and for all rows.
     A row that rests adds nothing to the gap ``sum_i s_i (loss(z_i) + loss*(-alpha_i / s_i)) + alpha_i z_i``.
     Sets: ``alpha, w, b, order, random``.
     """
@@ -45,8 +44,7 @@ def dual_epochs(
         if full:
             active, spent = n, 0.0
         largest, squares, movers, gap = 0.0, 0.0, 0, 0.0
-        if fresh or full:
-            shuffle(order, 0, active, random)
+        shuffle(order, 0, active, random)
         k = 0
         while k < active:
             i = order[k]

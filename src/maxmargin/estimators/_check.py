@@ -86,8 +86,12 @@ def _refuse_huge_values(estimator: Any, X: Any) -> None:
 
 
 def _largest(X: Any, axis: int | None = None) -> Any:
-    """Largest absolute value, without a copy of a dense matrix, which may be a file."""
-    return abs(X).max(axis=axis) if is_sparse(X) else np.maximum(X.max(axis=axis), -X.min(axis=axis))
+    """Largest absolute value, without a copy of the matrix, which may be a file; columns of a sparse one are copied."""
+    if is_sparse(X):
+        if axis is not None or not X.has_canonical_format:  # entries of one place count together
+            return abs(X).max(axis=axis)
+        return max(X.data.max(initial=0.0), -X.data.min(initial=0.0))
+    return np.maximum(X.max(axis=axis), -X.min(axis=axis))
 
 
 def check_chunks(estimator: Any, X: ChunkedMatrix, *, reset: bool = False) -> None:

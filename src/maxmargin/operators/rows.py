@@ -110,20 +110,14 @@ class SparseVectors(NamedTuple):
     """The rows of a CSR matrix."""
 
     data: Array
-    indices: Array  # unsigned: a signed one might be negative, and every access would have to look
+    indices: Array  # unsigned, as indptr is: a signed one might be negative, and every access would have to look
     indptr: Array
 
     def dot(self, i: int, w: Float) -> float:
-        k, stop = self.indptr[i], self.indptr[i + 1]
-        even, odd = 0.0, 0.0
-        while k + 4 <= stop:  # two sums that do not wait for each other
-            even += self.data[k] * w[self.indices[k]] + self.data[k + 2] * w[self.indices[k + 2]]
-            odd += self.data[k + 1] * w[self.indices[k + 1]] + self.data[k + 3] * w[self.indices[k + 3]]
-            k += 4
-        while k < stop:
-            even += self.data[k] * w[self.indices[k]]
-            k += 1
-        return even + odd
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            total += self.data[k] * w[self.indices[k]]
+        return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
         total = 0.0
@@ -163,11 +157,11 @@ class SparseVectors(NamedTuple):
         return found
 
     def approach(self, i: int) -> None:
-        start, stop = self.indptr[i], self.indptr[i + 1]
-        for k in range(start, stop, CACHE_LINE // self.data.itemsize):
+        k, stop = self.indptr[i], self.indptr[i + 1]
+        while k < stop:  # several times faster than a range with a step, which is divided by it
             prefetch(self.data, k)
-        for k in range(start, stop, CACHE_LINE // self.indices.itemsize):
             prefetch(self.indices, k)
+            k += np.uint64(CACHE_LINE // self.data.itemsize)
 
     def squared_length(self, i: int) -> float:
         total = 0.0
@@ -190,7 +184,7 @@ def vectors_of(X: Matrix) -> DenseVectors | SparseVectors:
             X = X.copy()
             X.sum_duplicates()
         indices = X.indices.view(f"u{X.indices.itemsize}")
-        return SparseVectors(_as_float(X.data), indices, X.indptr.astype(np.int64, copy=False))
+        return SparseVectors(_as_float(X.data), indices, X.indptr.astype(np.uint64))
     return DenseVectors(np.ascontiguousarray(_as_float(np.asarray(X))))
 
 
@@ -230,8 +224,8 @@ class Rows:
         if isinstance(self.vectors, DenseVectors):
             return self.vectors.X
         data, indices, indptr = self.vectors
-        signed = indices.view(f"i{indices.itemsize}")
-        return sp.csr_array((data, signed, indptr), shape=(self.n_samples, self.n_features))
+        signed = indices.view(f"i{indices.itemsize}"), indptr.view(np.int64)
+        return sp.csr_array((data, *signed), shape=(self.n_samples, self.n_features))
 
     def take(self, samples: Index) -> Rows:
         """Some of the rows, copied."""

@@ -115,7 +115,7 @@ class CoCoA:
         course, _, visits, _ = dual_epochs(
             rows.vectors, problem.loss, problem.y, problem.s, clients * (state.q + state.tau), clients / problem.lam,
             clients * state.tau, False, alpha, w, np.array([state.intercept_for(total)]), state.order,
-            Course(state.order.size), False, state.random, state.epochs, True,
+            Course(state.order.size), False, state.random, state.epochs,
         )  # fmt: skip
         last_alpha = alpha - state.alpha
         own = [losses, conjugates, alpha.sum(), visits, course.violation != 0.0, (ahead - alpha) @ last_alpha]

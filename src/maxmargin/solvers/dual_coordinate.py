@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin._jit import compiled
 from maxmargin.dual_epochs import Course, dual_epochs
 from maxmargin.operators import Rows
 from maxmargin.penalties import L2
@@ -21,7 +22,10 @@ ROUND_WORK = 1_000_000  # entries visited in a round, about: a millisecond or mo
 ROUND_SHARE = 0.1  # of the work so far, in one round: a late round is long, and a fit not much longer than it must be
 LONGEST_ROUND = 10.0  # epochs' worth of work: whether a fit has stalled is told from its rounds
 MAX_EPOCHS_PER_ROUND = 20_000
-EXTRAPOLATE_AFTER = 20.0  # epochs' worth of work: easy problems are solved before it pays
+FACES_AFTER = 8.0  # epochs' worth of work: easy problems are solved before it pays
+FACE_SHARE = 0.2  # of the work so far, in one face at most
+EPOCHS_BETWEEN = 5  # two runs of conjugate gradients
+FACE_ACCURACY = 0.1  # to which the norm of the slopes in a face is reduced at most
 REFRESH_AFTER = 20.0  # epochs' worth of work; rounding errors of so many do not show
 STALLED_ROUNDS = 3  # of several threads, after which one goes on alone
 
@@ -41,35 +45,35 @@ class DualCoordinate:
     were wrong in the epoch before, as a root of the mean square. All rows are visited again when the others have cost
     five epochs' worth of work, and after every point that was judged.
 
-    Extrapolation: after ``extrapolation + 2`` rounds in one order, Anderson's combination of their dual variables,
-    clipped to the box, is tried; it is kept only if it raises the dual value. 0 is never.
+    Faces: when epochs have become slow, each round begins with conjugate gradients for the variables that are inside
+    their box, as if it had no walls. They go on as long as their point, clipped to the box, raises the dual value: a
+    wall changes few variables, so what clipping costs follows from their rows alone. Epochs then find the next face.
 
     Threads: with ``threads > 1`` each has its own rows, and all write to one ``w`` without locks. What is lost that way
     is put right after every round, when ``w`` is computed from ``alpha``, so certificates are as true as ever; but
     results differ from run to run. One thread goes on alone when the gap has not fallen for three rounds, and works
     alone if the intercept is free: its multiplier belongs to all rows.
 
-    Cost: one epoch reads the active rows once, each while the one before is worked on; memory ``O(n + d)``, and
-    ``extrapolation + 2`` copies of ``alpha``.
+    Cost: one epoch reads the active rows once, each while the one before is worked on; a step of conjugate gradients
+    reads those of the face twice. Memory ``O(n + d)``, and a copy of the rows of a face.
 
     Reference: Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM",
-    ICML 2008, algorithm 3 (there for the hinge and squared hinge without a free intercept). Bertrand, Massias,
-    "Anderson acceleration of coordinate descent", AISTATS 2021, algorithm 2. Hsieh, Yu, Dhillon, "PASSCoDe: parallel
-    asynchronous stochastic dual coordinate descent", ICML 2015, algorithm 2 (the "wild" one).
+    ICML 2008, algorithm 3 (there for the hinge and squared hinge without a free intercept). More, Toraldo, "On the
+    solution of large quadratic programming problems with bound constraints", SIAM J. Optim. 1 (1991), algorithm GPCG
+    (here with epochs for the gradient projections). Hsieh, Yu, Dhillon, "PASSCoDe: parallel asynchronous stochastic
+    dual coordinate descent", ICML 2015, algorithm 2 (the "wild" one).
     """
 
     shrinking: bool = True
-    extrapolation: int = 5  # points that are combined
+    faces: bool = True
     threads: int = 1
     seed: int = 0
 
     name: ClassVar[str] = "dual_coordinate"
 
     def __post_init__(self) -> None:
-        if self.threads < 1 or self.extrapolation < 0:
-            raise ValueError(
-                f"threads={self.threads} must be at least 1, and extrapolation={self.extrapolation} at least 0 (never)."
-            )
+        if self.threads < 1:
+            raise ValueError(f"threads={self.threads} must be at least 1.")
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
@@ -102,19 +106,24 @@ class DualCoordinate:
         return state
 
     def advance(self, problem: Problem, state: DualCoordinateState, limit: int) -> DualCoordinateState:
-        """Epochs over the active rows, and now and then over all of them; then perhaps a leap."""
+        """Perhaps conjugate gradients in a face; then epochs over the active rows, and now and then over all."""
         rows: Rows = problem.operator  # type: ignore[assignment]
-        if not state.trail:  # rounds between two leaps are of equal length
-            work = max(ROUND_WORK / max(1, rows.entries), min(ROUND_SHARE * state.passes, LONGEST_ROUND))
-            state.epochs = int(min(max(1.0, work / max(state.active_share, 1e-9)), MAX_EPOCHS_PER_ROUND))
-        epochs = min(state.epochs, limit)
+        in_face = self.faces and state.passes >= FACES_AFTER and len(state.tours) == 1 and state.rest == 0
+        state.rest = max(0, state.rest - 1)
+        if in_face:
+            self._cross_face(problem, state)
+            work = EPOCHS_BETWEEN * state.active_share
+        else:
+            work = min(ROUND_SHARE * state.passes, LONGEST_ROUND)
+        work = max(ROUND_WORK / max(1, rows.entries), work)
+        epochs = int(min(max(1.0, work / max(state.active_share, 1e-9)), MAX_EPOCHS_PER_ROUND, limit))
 
         def work_on(tours: Iterator[Tour]) -> None:
             for tour in tours:
                 tour.course, tour.epochs, tour.visited, tour.gap = dual_epochs(
                     rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau,
                     problem.intercept == "free", state.alpha, state.w, state.b, tour.order, tour.course,
-                    self.shrinking, tour.random, epochs, not state.trail,
+                    self.shrinking, tour.random, epochs,
                 )  # fmt: skip
 
         Workers(len(state.tours)).run(work_on, state.tours)
@@ -125,8 +134,6 @@ class DualCoordinate:
         self._estimate(problem, state, sum(tour.gap for tour in state.tours))
         if len(state.tours) > 1:
             self._watch(state)
-        elif self.extrapolation:
-            self._leap(problem, state)
         return state
 
     def point(self, problem: Problem, state: DualCoordinateState) -> Point:
@@ -159,31 +166,34 @@ class DualCoordinate:
             order = np.concatenate([tour.order for tour in state.tours])
             state.tours = [Tour(order, Course(order.size), state.tours[0].random)]
 
-    def _leap(self, problem: Problem, state: DualCoordinateState) -> None:
-        """Try the combination of the last points that Anderson's method suggests. Sets: ``alpha, w, b, dual, trail``.
+    def _cross_face(self, problem: Problem, state: DualCoordinateState) -> None:
+        """Conjugate gradients for the variables inside their box. Sets: ``alpha, w, b, dual, passes, rest, waiting``.
 
-        It is kept only if the dual rises. After one in vain the next attempt has to wait twice as long.
+        Their point is kept only if the dual rises, which a loss that is not quadratic does not promise. After one in
+        vain the next attempt has to wait twice as long.
         """
-        if state.passes < EXTRAPOLATE_AFTER or state.rest > 0:
-            state.rest = max(0, state.rest - 1)
-            return
-        state.trail.append(state.alpha.copy())
-        if len(state.trail) < self.extrapolation + 2:
-            return
-        before = state.alpha, state.w, state.b, state.dual
-        gap, height = state.primal - state.dual, self._height(problem, state)
-        low, high = problem.dual_box()
-        state.alpha = np.clip(extrapolated(np.array(state.trail)), low, high)
-        state.b = state.b + state.tau * float(state.alpha.sum() - before[0].sum())
-        state.trail = []
-        self._refresh(problem, state)
-        self._estimate(problem, state, gap)
-        if self._height(problem, state) > height:
+        rows: Rows = problem.operator  # type: ignore[assignment]
+        before, height = (state.alpha, state.w, state.b, state.dual), self._height(problem, state)
+        active = np.sort(state.tours[0].order[: state.tours[0].course.active])
+        face, r, c, low, high = face_of(
+            rows.vectors, problem.loss, problem.y, problem.s, state.alpha, state.w, state.b[0], active
+        )
+        packed = rows.take(face)  # side by side, rows are read twice as fast
+        target, visited = clipped_conjugate_gradients(
+            packed.vectors, r, c, state.q[face] + c, 1.0 / problem.lam, state.tau, state.alpha[face], low, high,
+            rows.n_features, min(FACE_SHARE * state.passes, LONGEST_ROUND) * state.n_rows,
+        )  # fmt: skip
+        change = target - state.alpha[face]
+        state.alpha, state.w = state.alpha.copy(), state.w + packed.adjoint(change) / problem.lam
+        state.alpha[face] = target
+        state.b = state.b + state.tau * float(change.sum())
+        state.passes += (active.size + visited) / max(1, state.n_rows)
+        self._estimate(problem, state, 0.0)
+        if self._height(problem, state) >= height:
             state.waiting = 1
         else:
             state.alpha, state.w, state.b, state.dual = before
             state.rest, state.waiting = state.waiting, 2 * state.waiting
-        state.primal = state.dual + gap
 
     def _height(self, problem: Problem, state: DualCoordinateState) -> float:
         """What the steps of an epoch raise: the dual value, or for a free intercept the augmented Lagrangian."""
@@ -234,14 +244,12 @@ class DualCoordinateState:
     q: Float  # curvature of the dual along each variable
     tours: list[Tour]
     b: Float = field(default_factory=lambda: np.zeros(1))
-    epochs: int = 1  # of a round
     iterations: int = 0
     passes: float = 0.0
     refreshed_at: float = 0.0
     primal: float = math.inf
     dual: float = -math.inf
-    trail: list[Float] = field(default_factory=list)  # dual variables after the last rounds
-    rest: int = 0  # rounds until the next attempt to extrapolate may begin
+    rest: int = 0  # rounds until conjugate gradients may be tried again
     waiting: int = 1  # rounds to rest after an attempt in vain
     gap: float = math.inf  # the least that several threads reached
     stalled: int = 0  # rounds in which they did not make it smaller
@@ -273,10 +281,78 @@ class DualCoordinateState:
         return {"passes": self.passes, "active": float(sum(tour.course.active for tour in self.tours))}
 
 
-def extrapolated(points: Float) -> Float:
-    """The affine combination of the last points whose steps, combined in the same way, have the least length."""
-    steps = np.diff(points, axis=0)
-    gram = steps @ steps.T
-    gram += 1e-12 * np.trace(gram) * np.eye(len(steps)) + np.finfo(float).tiny * np.eye(len(steps))
-    weights = np.linalg.solve(gram / max(np.trace(gram), np.finfo(float).tiny), np.ones(len(steps)))
-    return (weights / weights.sum()) @ points[1:]
+@compiled
+def face_of(
+    vectors: Any, loss: Any, y: Float, s: Float, alpha: Float, w: Float, b: float, rows: Index
+) -> tuple[Index, Float, Float, Float, Float]:
+    """Those rows whose variables are inside their box, with their slopes downwards, curvatures and walls.
+
+    A loss whose curvature is infinite at zero has a wall there.
+    """
+    n = rows.shape[0]
+    face, r, c, low, high = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    m = 0
+    for i in rows:
+        c[m] = loss.dual_curvature(alpha[i], y[i], s[i])
+        if c[m] < math.inf:
+            least, most = loss.dual_range(y[i])
+            if loss.dual_curvature(0.0, y[i], s[i]) == math.inf:
+                least, most = (max(least, 0.0), most) if alpha[i] > 0.0 else (least, min(most, 0.0))
+            face[m], low[m], high[m] = i, s[i] * least, s[i] * most
+            r[m] = -(vectors.dot(i, w) + b + loss.dual_slope(alpha[i], y[i], s[i]))
+            m += 1
+    return face[:m], r[:m], c[:m], low[:m], high[:m]
+
+
+@compiled
+def clipped_conjugate_gradients(
+    vectors: Any, r: Float, c: Float, scale: Float, inv_lam: float, tau: float,
+    alpha: Float, low: Float, high: Float, n_features: int, budget: float,
+) -> tuple[Float, int]:  # fmt: skip
+    """Dual variables from ``low`` to ``high`` that are better than ``alpha``, and how often a row was visited for them.
+
+    Conjugate gradients minimise ``p.H p / 2 - p.r`` over changes ``p``, with ``H = X X^T / lam + tau + diag(c)`` and
+    the diagonal ``scale``, as long as the clipped ``alpha + p`` gets better. If ``e`` is what is clipped, and ``r`` the
+    residual at ``p``, the value at ``p - e`` is that at ``p`` plus ``r.e + e.H e / 2``. Sets: ``r``.
+    """
+    m, visited, value, least, last = r.shape[0], 0, 0.0, 0.0, math.inf
+    best, p, direction, e, change = alpha.copy(), np.zeros(m), np.zeros(m), np.empty(m), np.empty(n_features)
+    size = float(np.sum(r * r / scale))
+    first = size
+    while size > FACE_ACCURACY**2 * first and visited < budget:
+        for k in range(m):
+            direction[k] = r[k] / scale[k] + size / last * direction[k]
+        bend = _bend(vectors, c, inv_lam, tau, direction, change)
+        total = np.sum(direction)
+        step = size / bend
+        value -= 0.5 * step * size
+        last, size, slope = size, 0.0, 0.0
+        for k in range(m):
+            p[k] += step * direction[k]
+            r[k] -= step * (inv_lam * vectors.dot(k, change) + tau * total + c[k] * direction[k])
+            size += r[k] * r[k] / scale[k]
+            e[k] = alpha[k] + p[k] - min(max(alpha[k] + p[k], low[k]), high[k])
+            slope += r[k] * e[k]
+        visited += m
+        clipped = value + slope + 0.5 * _bend(vectors, c, inv_lam, tau, e, change)
+        if not clipped < least:
+            break
+        least = clipped
+        for k in range(m):
+            best[k] = min(max(alpha[k] + p[k], low[k]), high[k])
+    return best, visited
+
+
+@compiled
+def _bend(vectors: Any, c: Float, inv_lam: float, tau: float, p: Float, change: Float) -> float:
+    """``p.H p``, from the rows where ``p`` is not zero. Sets: ``change`` to ``X^T p``."""
+    change[:] = 0.0
+    total, bend = 0.0, 0.0
+    for k in range(p.shape[0]):
+        if p[k] != 0.0:
+            vectors.add(k, p[k], change)
+            total += p[k]
+            bend += c[k] * p[k] * p[k]
+    for j in range(change.shape[0]):
+        bend += inv_lam * change[j] * change[j]
+    return bend + tau * total * total
