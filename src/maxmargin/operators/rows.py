@@ -132,12 +132,11 @@ class SparseVectors(NamedTuple):
 
     def multiply(self, start: int, stop: int, w: Float, out: Float) -> None:
         k = self.indptr[start]
-        for i in range(start, stop):  # twice as fast as `dot` for each of many short rows
-            total = 0.0
-            end = self.indptr[i + 1]
+        for i in range(start, stop):  # faster than `dot` for each of many short rows
+            total, end = 0.0, self.indptr[i + 1]
             while k < end:
                 total += self.data[k] * w[self.indices[k]]
-                k += 1
+                k += np.uint64(1)
             out[i] = total
 
     def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
