@@ -45,7 +45,7 @@ class DualCoordinate:
     were wrong in the epoch before, as a root of the mean square. All rows are visited again when the others have cost
     five epochs' worth of work, and after every point that was judged.
 
-    Faces: when epochs have become slow, each round begins with conjugate gradients for the variables that are inside
+    Faces: after eight epochs' worth of work, rounds begin with conjugate gradients for the variables that are inside
     their box, as if it had no walls. They go on as long as their point, clipped to the box, raises the dual value: a
     wall changes few variables, so what clipping costs follows from their rows alone. Epochs then find the next face.
 
