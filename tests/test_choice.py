@@ -44,7 +44,7 @@ def test_the_choice_of_several_clients_can_solve_what_it_is_chosen_for(n, d, cli
     assert in_memory or choice.name == "newton"
     assert f"{clients} clients" in str(choice)
     assert "rounds" in str(choice)
-    assert choice.successor is None
+    assert not choice.successors
     if in_memory:
         few = Problem(Rows(np.ones((2, d))), np.array([1.0, -1.0]), SquaredHinge(), L2(1.0), np.ones(2))
         assert choice.make().supports(few) is None

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from tests import referee
 
-from maxmargin import LinearSVC, Problem, Status, explain_solver, minimize
+from maxmargin import Problem, Status, minimize
 from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.operators import Rows
 from maxmargin.operators.cholesky import TILE, factorise, solved
@@ -39,20 +38,6 @@ def test_badly_conditioned_rows(loss, intercept, C):
     assert verdict.infeasibility <= 1e-12
     assert verdict.gap <= 1.01e-9 * abs(verdict.primal)
     assert solution.certificate.primal == pytest.approx(verdict.primal)
-
-
-def test_auto_hands_over_to_it():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 10)) @ rng.normal(size=(10, 1200)) + 0.01 * rng.normal(size=(200, 1200))
-    y = np.where(rng.normal(size=200) > 0.0, 1.0, -1.0)  # only the noise tells the classes apart
-    slow = LinearSVC(C=100.0, tol=1e-8, solver="dual_coordinate", max_iter=2000)
-    with pytest.warns(ConvergenceWarning, match="relative gap"):
-        slow.fit(X, y)
-    model = LinearSVC(C=100.0, tol=1e-8)
-    assert "'pivoting' takes over after 1000 iterations" in explain_solver(model, X)
-    model.fit(X, y)
-    assert model.duality_gap_ <= 1e-8
-    assert model.solution_.history[-1].counters["reacting"] > 0
 
 
 def test_the_first_goes_on_if_too_many_rows_react(monkeypatch):

@@ -46,7 +46,7 @@ KERNELS = {
 
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
-SLOW = ("dual_coordinate", "cocoa", "smo", "decomposition", "pivoting")
+SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "decomposition", "pivoting")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient")

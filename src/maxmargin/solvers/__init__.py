@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.protocols import Solver
+from maxmargin.solvers.blocks import Blocks
 from maxmargin.solvers.cocoa import CoCoA
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.decomposition import Decomposition
@@ -24,6 +25,7 @@ from maxmargin.solvers.softmax_newton import SoftmaxNewton
 from maxmargin.solvers.subgradient import Subgradient
 
 SOLVERS: dict[str, type[Any]] = {
+    Blocks.name: Blocks,
     CoCoA.name: CoCoA,
     CuttingPlane.name: CuttingPlane,
     Decomposition.name: Decomposition,
@@ -46,6 +48,7 @@ SOLVERS: dict[str, type[Any]] = {
 
 # Which solvers of a `Problem` see the samples as rows of features; the others see them through a kernel matrix.
 _OF_ROWS = (
+    Blocks,
     CoCoA,
     CuttingPlane,
     DualCoordinate,
@@ -84,6 +87,7 @@ __all__ = [
     "SGD",
     "SMO",
     "SOLVERS",
+    "Blocks",
     "CoCoA",
     "CuttingPlane",
     "Decomposition",

@@ -11,7 +11,8 @@ from maxmargin.solvers.newton import MAX_FEATURES, worth_thinning
 from maxmargin.solvers.relay import Relay
 
 NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
-EPOCHS = 1000  # then rows or columns are of very different length, and most rows are known that matter
+EPOCHS = 300  # then rows that nearly repeat each other, with other targets, may be in the way: blocks of them help
+BLOCK_EPOCHS = 2000  # then the rows in the way are too many for a block, and most rows are known that matter
 PASSES, PRODUCTS = 25, 5  # of a typical fit by newton; measured on a9a, covtype, mnist
 READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a second
 # Of two clients with 100,000 rows, the hinge, 100 features and a gap of 1e-3: all rounds, matrices of products among
@@ -75,20 +76,22 @@ class Traits:
 
 @dataclass(frozen=True)
 class Choice:
-    """A solver, perhaps another that takes over from it, and why."""
+    """A solver, perhaps others that take over one after the other, and why."""
 
     name: str
     reason: str
-    successor: str | None = None
-    patience: int = NEWTON_STEPS  # iterations before the successor takes over
+    successors: tuple[tuple[str, int], ...] = ()  # each with the iterations of the one before it
 
     def make(self, **options: Any) -> Solver:
         """The solver, with those of the options that it has."""
-        solver = make_solver(self.name, **options)
-        return Relay(solver, make_solver(self.successor), self.patience) if self.successor else solver
+        solvers = [make_solver(self.name, **options), *(make_solver(name) for name, _ in self.successors)]
+        solver = solvers.pop()
+        for _, patience in reversed(self.successors):
+            solver = Relay(solvers.pop(), solver, patience)
+        return solver
 
     def __str__(self) -> str:
-        relief = f", and '{self.successor}' takes over after {self.patience} iterations" if self.successor else ""
+        relief = "".join(f", and '{name}' takes over after {patience} iterations" for name, patience in self.successors)
         return f"'{self.name}', because {self.reason}{relief}."
 
 
@@ -127,16 +130,16 @@ def choose_shared(traits: Traits) -> Choice:
 def choose(traits: Traits) -> Choice:
     """The solver that "auto" stands for. The first line that applies counts.
 
-    ==============================================================  ===================  ==================
-    problem                                                         solver               takes over
-    ==============================================================  ===================  ==================
+    ==============================================================  ===================  ========================
+    problem                                                         solver               take over
+    ==============================================================  ===================  ========================
     seen through a kernel                                           ``decomposition``
     a penalty with an L1 part                                       ``smoothed``
-    more than 1000 features, in memory                              ``dual_coordinate``  ``pivoting``
+    more than 1000 features, in memory                              ``dual_coordinate``  ``blocks``, ``pivoting``
     more than 1000 features, read in chunks                         ``smoothed``
     no time for newton, and too few samples to begin with a part    ``sgd``
     all others                                                      ``newton``           ``interior_point``
-    ==============================================================  ===================  ==================
+    ==============================================================  ===================  ========================
 
     Three things were measured and are not in the table. The tolerance: where ``newton`` is not the fastest at 1e-3, it
     loses milliseconds. The density, beyond what it does to the number of entries. The loss: with kinks and few samples
@@ -155,10 +158,10 @@ def choose(traits: Traits) -> Choice:
         many = f"{d} are too many for a matrix of their products"
         if not t.in_memory:
             return Choice("smoothed", f"{many}, and it reads the samples from beginning to end, as chunks have to be")
-        return Choice("dual_coordinate", f"{many}, and it needs one row at a time", "pivoting", EPOCHS)
+        relief = (("blocks", EPOCHS), ("pivoting", BLOCK_EPOCHS))
+        return Choice("dual_coordinate", f"{many}, and it needs one row at a time", relief)
     if t.max_time is not None and t.max_time < 0.5 * t.newton_seconds and not t.thinnable and t.in_memory:
         little = f"max_time={t.max_time:g} is too short for 'newton' to get anywhere"
         return Choice("sgd", f"{little}, and a few passes of small steps do")
-    return Choice(
-        "newton", f"with {d} its steps are cheap and few, whatever the scales of the columns", "interior_point"
-    )
+    few = f"with {d} its steps are cheap and few, whatever the scales of the columns"
+    return Choice("newton", few, (("interior_point", NEWTON_STEPS),))

@@ -36,7 +36,7 @@ class Pivoting:
     """Block pivoting inside a proximal method on the dual.
 
     Problem: ``min sum_i s_i loss(x_i.w + b, y_i) + lam |w|^2 / 2``, any loss, any intercept, any number of features.
-    It pays where the dual is badly conditioned (rare features, scaled up) and some thousand samples decide.
+    It pays where the dual is badly conditioned along many samples at once (else see ``blocks``), some thousand of them.
 
     Method: a stage looks for the maximiser of the dual minus ``rho |alpha - centre|^2 / 2``. In it
     ``alpha_i = loss.dual_step(centre_i, y_i, s_i, z_i, rho)`` answers to the score ``z_i``: rows inside of their range
