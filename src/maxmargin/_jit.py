@@ -40,9 +40,10 @@ def compilation_disabled() -> bool:
 class Compiled:
     """A loop that becomes machine code at its first call."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self._options = options
         self._dispatcher: Any = None
         _watched_modules.add(function.__module__)
 
@@ -52,7 +53,7 @@ class Compiled:
         if self._dispatcher is None:
             with _lock:
                 if self._dispatcher is None:
-                    self._dispatcher = _make_dispatcher(self.function)
+                    self._dispatcher = _make_dispatcher(self.function, self._options)
         return self._dispatcher
 
     @property
@@ -70,6 +71,11 @@ class Compiled:
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a loop for compilation at its first call."""
     return cast("Callable[P, R]", Compiled(function))
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a short loop that is copied into its callers: an array is seven arguments, and a call may cost more."""
+    return cast("Callable[P, R]", Compiled(function, forceinline=True))
 
 
 def compiled_methods(cls: Class) -> Class:
@@ -192,11 +198,11 @@ _OVERLOAD_OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
 _unregistered += [_register_extremes, _register_prefetch]
 
 
-def _make_dispatcher(function: Callable[..., Any]) -> Any:
+def _make_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     import numba
 
     _register_all()
-    dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy")(function)
+    dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy", **options)(function)
     try:
         dispatcher._cache = _cache_class()(function)
         dispatcher._can_cache = True

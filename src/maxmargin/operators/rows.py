@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._jit import compiled, compiled_methods, larger, prefetch
+from maxmargin._jit import compiled, compiled_methods, inlined, larger, prefetch
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import Workers
 
@@ -327,7 +327,7 @@ def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> 
         out[i] = vectors.dot(i, w)
 
 
-@compiled
+@inlined
 def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[float, ...]:
     """Inner products of four rows of ``X`` with ``w`` and then with each other: none of the sums waits for another."""
     xi, xj, xk, xm = X[i], X[j], X[k], X[m]
@@ -347,7 +347,7 @@ def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[f
     return iw, jw, kw, mw, ij, ik, im, jk, jm, km
 
 
-@compiled
+@inlined
 def add_four(X: Array, i: int, j: int, k: int, m: int, si: float, sj: float, sk: float, sm: float, w: Float) -> None:
     """Add multiples of four rows of ``X``. Sets: ``w``."""
     xi, xj, xk, xm = X[i], X[j], X[k], X[m]
