@@ -40,9 +40,10 @@ def compilation_disabled() -> bool:
 class Compiled:
     """A loop that becomes machine code at its first call."""
 
-    def __init__(self, function: Callable[..., Any], *, makes_arrays: bool = True) -> None:
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.makes_arrays = function, makes_arrays
+        self.function = function
+        self._options = options
         self._dispatcher: Any = None
         _watched_modules.add(function.__module__)
 
@@ -52,7 +53,7 @@ class Compiled:
         if self._dispatcher is None:
             with _lock:
                 if self._dispatcher is None:
-                    self._dispatcher = _make_dispatcher(self.function, self.makes_arrays)
+                    self._dispatcher = _make_dispatcher(self.function, self._options)
         return self._dispatcher
 
     @property
@@ -78,7 +79,12 @@ def compiled_in_place(function: Callable[P, R]) -> Callable[P, R]:
     Numba then counts no references to the arrays that the loop is given. Where a method of a matrix is called for every
     row, counting takes longer than a short row itself.
     """
-    return cast("Callable[P, R]", Compiled(function, makes_arrays=False))
+    return cast("Callable[P, R]", Compiled(function, _nrt=False))
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a short loop that is copied into its callers: an array is seven arguments, and a call may cost more."""
+    return cast("Callable[P, R]", Compiled(function, forceinline=True))
 
 
 def compiled_methods(cls: Class) -> Class:
@@ -201,11 +207,10 @@ _OVERLOAD_OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
 _unregistered += [_register_extremes, _register_prefetch]
 
 
-def _make_dispatcher(function: Callable[..., Any], makes_arrays: bool) -> Any:
+def _make_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     import numba
 
     _register_all()
-    options: dict[str, Any] = {} if makes_arrays else {"_nrt": False}
     dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy", **options)(function)
     try:
         dispatcher._cache = _cache_class()(function)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from maxmargin.problem import Problem
 from maxmargin.solution import Certificate, Point
 
 
@@ -30,7 +31,19 @@ def certify(problem: Certifiable, point: Point) -> Certificate:
         If a value is NaN: a point with non-finite coefficients has no certificate.
 
     """
-    certificate = problem.certify(point)
+    return _a_number(problem.certify(point))
+
+
+def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:
+    """A point with the dual variables that the slopes at its coefficients suggest, and the judgement of both.
+
+    As `certify`, with one product less than if the dual variables were found first.
+    """
+    point, certificate = problem.completed(point)
+    return point, _a_number(certificate)
+
+
+def _a_number(certificate: Certificate) -> Certificate:
     if certificate.primal != certificate.primal or certificate.dual != certificate.dual:
         raise FloatingPointError(
             "The primal or dual value is not a number: the coefficients overflowed. Scale the columns of X to a "

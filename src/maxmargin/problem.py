@@ -14,7 +14,7 @@ This is the only normalisation inside the library: ``C``, ``alpha``, ``nu`` and 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,12 +75,20 @@ class Problem:
         if self.kernelised:
             return self._certify_expansion(point)
         if point.alpha is None:
-            z, passes = self.operator.apply(point.w), 2.0
-            alpha = self.feasible(self.slopes(z + point.b))
-            v = self.operator.adjoint(alpha)
-        else:
-            alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
-            z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
+            return self.completed(point)[1]
+        alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
+        z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
+        return self._certificate(point, z, alpha, v, passes)
+
+    def completed(self, point: Point) -> tuple[Point, Certificate]:
+        """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
+        z = self.operator.apply(point.w)
+        alpha = self.feasible(self.slopes(z + point.b))
+        certificate = self._certificate(point, z, alpha, self.operator.adjoint(alpha), 2.0)
+        return replace(point, alpha=alpha), certificate
+
+    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
         losses, conjugates, total = self._sums(*self.own_sums(z + point.b, alpha), alpha.sum())
         primal = losses + self._penalty(point, z)
         dual = -conjugates - float(_conjugate_costs(self.penalty, self._with_intercept(v, total)))

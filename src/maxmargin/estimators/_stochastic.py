@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maxmargin.certificate import certify
+from maxmargin.certificate import complete
 from maxmargin.estimators import _check
 from maxmargin.estimators._callbacks import FitTasks
 from maxmargin.estimators._estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
@@ -152,9 +152,7 @@ class StochasticEstimator(CertifiedEstimator):
             began = time.perf_counter()
             problem = linear_problem(self, rows, task.y, s, used)
             state = solver.learn(problem, self._stream(solver, problem, k))
-            w, b = solver.model(problem, state)
-            point = Point(w, b, problem.feasible(problem.slopes(rows.apply(w) + b)))
-            certificate = certify(problem, point)
+            point, certificate = complete(problem, Point(*solver.model(problem, state)))
             status = Status.CONVERGED if certificate.relative_gap <= self.tol else Status.MAX_ITER
             seconds = time.perf_counter() - began
             streams.append(state)

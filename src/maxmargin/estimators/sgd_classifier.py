@@ -242,8 +242,9 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
                     "class_weight='balanced' needs all samples at once, and partial_fit sees some of them; compute the "
                     "weights from the whole data and pass them as a dictionary."
                 )
-            weights = _check.check_sample_weight(self, X, sample_weight)
-            s = weights * _check.class_weights(self.class_weight, self.classes_, codes, weights)[codes]
+            s = _check.check_sample_weight(self, X, sample_weight)
+            if self.class_weight is not None:
+                s = s * _check.class_weights(self.class_weight, self.classes_, codes, s)[codes]
             self._learn(X, _multiclass.binary_tasks(codes, self.classes_, "ovr"), s)
         return self
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._jit import compiled, compiled_in_place, compiled_methods, larger, prefetch
+from maxmargin._jit import compiled, compiled_in_place, compiled_methods, inlined, larger, prefetch
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import Workers
 
@@ -56,28 +56,13 @@ class DenseVectors(NamedTuple):
         for i in range(start, stop):
             out[i] = self.dot(i, w)
 
-    def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
-        X = self.X
-        i, j, k, found = start, start, start, 0
-        for m in range(start, stop):  # four rows that count at a time: w is read and written for all of them at once
-            if weights[m] == 0.0:
-                continue
-            found += 1
-            if found == 1:
-                i = m
-            elif found == 2:
-                j = m
-            elif found == 3:
-                k = m
-            else:
-                add_four(X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], w)
-                found = 0
-        if found > 0:
-            self.add(i, weights[i], w)
-        if found > 1:
-            self.add(j, weights[j], w)
-        if found > 2:
-            self.add(k, weights[k], w)
+    def add_each(self, some: Index, weights: Float, w: Float) -> None:
+        whole = some.shape[0] - some.shape[0] % 4
+        for n in range(0, whole, 4):
+            i, j, k, m = some[n], some[n + 1], some[n + 2], some[n + 3]
+            add_four(self.X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], w)
+        for n in range(whole, some.shape[0]):
+            self.add(some[n], weights[some[n]], w)
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         x = self.X[i]
@@ -139,11 +124,9 @@ class SparseVectors(NamedTuple):
                 k += np.uint64(1)
             out[i] = total
 
-    def combine(self, start: int, stop: int, weights: Float, w: Float) -> None:
-        for i in range(start, stop):
-            if weights[i] != 0.0:
-                for k in range(self.indptr[i], self.indptr[i + 1]):
-                    w[self.indices[k]] += weights[i] * self.data[k]
+    def add_each(self, some: Index, weights: Float, w: Float) -> None:
+        for i in some:
+            self.add(i, weights[i], w)
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         for k in range(self.indptr[i], self.indptr[i + 1]):
@@ -285,15 +268,16 @@ class Rows:
         sums = np.zeros((len(groups), d, d))
 
         def work(numbers: Iterator[int]) -> None:
-            tile = np.empty((length, d)) if isinstance(self.vectors, DenseVectors) else None
+            dense = isinstance(self.vectors, DenseVectors)
+            tile = np.empty((length, d) if dense else (0, 0))
             for k in numbers:
                 for some in tiles[groups[k]]:
-                    if tile is None:
-                        add_outer_products(self.vectors, some, h, sums[k])
-                    else:  # many times faster than outer products
+                    if isinstance(self.vectors, DenseVectors):  # many times faster than outer products
                         copied = tile[: some.size]
-                        scaled_rows(self.vectors.X, some, h, copied)  # type: ignore[union-attr]
+                        scaled_rows(self.vectors.X, some, h, copied)
                         sums[k] += copied.T @ copied
+                    else:
+                        add_outer_products(self.vectors, some, h, sums[k])
 
         self.workers.run(work, range(len(groups)))
         H = sums[0] if len(groups) == 1 else sums.sum(axis=0)
@@ -377,7 +361,7 @@ def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> 
     vectors.multiply(start, stop, w, out)
 
 
-@compiled_in_place
+@inlined
 def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[float, ...]:
     """Inner products of four rows of ``X`` with ``w`` and then with each other: none of the sums waits for another."""
     xi, xj, xk, xm = X[i], X[j], X[k], X[m]
@@ -397,7 +381,7 @@ def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[f
     return iw, jw, kw, mw, ij, ik, im, jk, jm, km
 
 
-@compiled_in_place
+@inlined
 def add_four(X: Array, i: int, j: int, k: int, m: int, si: float, sj: float, sk: float, sm: float, w: Float) -> None:
     """Add multiples of four rows of ``X``. Sets: ``w``."""
     xi, xj, xk, xm = X[i], X[j], X[k], X[m]
@@ -433,10 +417,19 @@ def mirror(H: Float) -> None:
             H[j, i] = H[i, j]
 
 
-@compiled_in_place
+@compiled
 def add_combination(vectors: Any, start: int, stop: int, weights: Float, out: Float) -> None:
-    """``out += sum_i weights_i * vector i`` over some vectors."""
-    vectors.combine(start, stop, weights, out)
+    """``out += sum_i weights_i * vector i`` over some vectors.
+
+    Those of weight zero are left out beforehand, by a sum: where they are many, no processor foresees which.
+    """
+    some = np.empty(TILE_ROWS, dtype=np.int64)
+    for first in range(start, stop, TILE_ROWS):
+        count = 0
+        for i in range(first, min(first + TILE_ROWS, stop)):
+            some[count] = i
+            count += int(weights[i] != 0.0)
+        vectors.add_each(some[:count], weights, out)
 
 
 @compiled

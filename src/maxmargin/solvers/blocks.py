@@ -94,7 +94,7 @@ class Blocks:
         state.course, made, visited, _ = dual_epochs(
             rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau,
             problem.intercept == "free", state.alpha, state.w, state.b, state.order, course, True, state.random,
-            min(EPOCHS, limit), True,
+            min(EPOCHS, limit),
         )  # fmt: skip
         state.iterations += made
         state.passes += visited / max(1, state.order.size)

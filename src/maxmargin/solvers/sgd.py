@@ -604,6 +604,9 @@ def _epochs(
         done = 0
         while done < m:
             count = _prepare(recipe, y, s, order, done, random, t, scale, level, stretch)
+            if recipe.draw != CYCLIC:
+                for k in range(count):
+                    walker.vectors.approach(stretch.samples[k])
             beta, left, more, new = walker.walk(loss, recipe, stretch, 0, count, theta, beta, left, total)
             beta_total += more
             snapshots += new
@@ -661,9 +664,14 @@ def _prepare(
     for k in range(count if recipe.l1 > 0.0 else 0):  # without an L1 part they stay zero
         levels[k], levels[k + 1] = level, level + eta[k] * recipe.l1 * unit[k]
         level = levels[k + 1]
-    for k in range(count):
-        i = order[below(m, random)] if recipe.draw == UNIFORM else order[first + k]
-        samples[k], targets[k], weights[k] = i, y[i], s[i]
+    if recipe.draw == CYCLIC and m == y.shape[0]:  # all of them lie side by side
+        next_y, next_s = y[first : first + count], s[first : first + count]
+        for k in range(count):
+            samples[k], targets[k], weights[k] = first + k, next_y[k], next_s[k]
+    else:
+        for k in range(count):
+            i = order[below(m, random)] if recipe.draw == UNIFORM else order[first + k]
+            samples[k], targets[k], weights[k] = i, y[i], s[i]
     for k in range(count):
         unit[k] *= eta[k] * weights[k]
     return count
