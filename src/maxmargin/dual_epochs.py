@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin._jit import compiled, prefetch
+from maxmargin._jit import compiled_in_place, prefetch
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.sampling import shuffle
 
@@ -24,7 +24,7 @@ class Course(NamedTuple):
     violation: float = math.inf  # the largest error of a score, if the last epoch was over all rows
 
 
-@compiled
+@compiled_in_place
 def dual_epochs(
     vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
     alpha: Float, w: Float, b: Float, order: Index, course: Course, shrinking: bool, random: Array,

@@ -53,6 +53,10 @@ def traits_of(estimator: Any, X: Any, **known: Any) -> Traits:
     else:
         entries = X.nnz if is_sparse(X) else n * d
     l1, in_memory = l1_share(estimator) > 0.0, not isinstance(X, ChunkedMatrix)
+    known |= {
+        "intercept": getattr(estimator, "fit_intercept", True) and getattr(estimator, "intercept", "auto") is not None,
+        "kinked": getattr(estimator, "loss", None) in ("hinge", "epsilon_insensitive"),
+    }
     return Traits(n, d, entries, l1, in_memory=in_memory, max_time=estimator.max_time, **known)
 
 
