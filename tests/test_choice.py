@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn.svm
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +58,24 @@ def test_several_clients_choose_by_the_problem_and_the_number_of_features():
     assert choose(Traits(10**6, 100, 10**8, clients=4, of_hulls=True)).name == "saddle"
     with pytest.raises(ValueError, match="L1 part cannot be solved by several clients"):
         choose(Traits(10**6, 100, 10**8, l1=True, clients=4))
+
+
+def test_short_rows_without_an_intercept_begin_with_epochs():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2000, 100), density=0.03, format="csr", rng=rng)
+    y = np.where(X @ rng.normal(size=100) + 0.2 * rng.normal(size=2000) > 0.0, 1, -1)
+    for loss, epochs in (("squared_hinge", 5), ("hinge", 60)):
+        model = maxmargin.LinearSVC(loss=loss, fit_intercept=False, tol=1e-8)
+        choice = model._choice(X)
+        assert choice.name == "dual_coordinate"
+        assert choice.successors[0] == ("newton", epochs)
+        assert "the rows are short" in maxmargin.explain_solver(model, X)
+        model.set_params(C=100.0).fit(X, y)
+        assert model.duality_gap_ <= 1e-8
+        assert "smoothing" in model.solution_.history[-1].counters  # newton's
+    for other in (maxmargin.LinearSVC(), maxmargin.LinearSVC(intercept="free")):
+        assert other._choice(X).name == "newton"
+    assert maxmargin.LinearSVC(intercept=None)._choice(X.toarray()).name == "newton"
 
 
 def test_a_kernel_is_for_solvers_of_kernels():

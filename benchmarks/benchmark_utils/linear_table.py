@@ -65,7 +65,7 @@ def _covtype(loss: str, scalings: Sequence[str], intercepts: Sequence[str]) -> t
 GOALS = (
     Goal(
         "covtype 581k x 54, squared hinge",
-        _covtype("sqhinge", ("standardised", "scaled", "raw"), ("pen", "none")),
+        _covtype("sqhinge", ("standardised", "scaled", "raw"), ("none",)),
         (1e-6,),
         10.0,
         20.0,
