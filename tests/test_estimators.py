@@ -82,7 +82,9 @@ def assert_certified(model, K, y, s, strategy="ovo"):
     for (members, signs, beta, b), solution in zip(problems, model.solutions_, strict=True):
         primal, dual = values(K[np.ix_(members, members)], signs, beta, b, s[members])
         certificate = solution.certificate
-        assert certificate.primal == pytest.approx(primal, rel=1e-9)
+        # Of rows of features, coefficients are judged apart from dual variables, whose sum they are up to the gap.
+        exact = 1e-9 if solution.solver in ("decomposition", "smo", "smo_simplified") else solution.tol
+        assert certificate.primal == pytest.approx(primal, rel=exact)
         assert certificate.dual == pytest.approx(dual, rel=2e-6)
         assert certificate.relative_gap <= solution.tol
         assert solution.status is Status.CONVERGED

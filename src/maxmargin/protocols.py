@@ -82,6 +82,12 @@ class Vectors(Protocol):
     def add(self, i: int, step: float, w: Float) -> None:
         """``w += step * vector i``."""
 
+    def multiply(self, start: int, stop: int, w: Float, out: Float) -> None:
+        """Inner products of some vectors, one after another, with ``w``. Sets: ``out[start:stop]``."""
+
+    def add_each(self, some: Index, weights: Float, w: Float) -> None:
+        """``w += weights[i] * vector i`` for some vectors."""
+
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         """``w += weight * (vector i)^2``, entry by entry."""
 

@@ -78,8 +78,9 @@ def _refuse_huge_values(estimator: Any, X: Any) -> None:
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
     values = X.data if is_sparse(X) else X.reshape(-1)
-    if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
-        return
+    with np.errstate(over="ignore"):
+        if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
+            return
     largest = float(_largest(X))
     if largest > LARGEST_VALUE:
         raise ValueError(

@@ -149,7 +149,7 @@ class Newton:
         if state.finer:  # the dual variables of a few rows say nothing about all of them
             return Point(w, b, np.zeros(problem.y.size))
         if problem.intercept == "free":
-            b = problem.best_intercept(state.z - b)
+            return Point(w, problem.best_intercept(state.z - b), problem.feasible(state.a))
         return Point(w, b, state.a.copy())
 
     def _recentre(self, state: NewtonState) -> None:
