@@ -20,7 +20,7 @@ from maxmargin.threads import Workers
 CACHE_LINE = 64  # bytes
 TILE_ROWS = 2048  # at a time, where a copy of rows is needed
 TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at hand
-PART_WORK = 2**18  # entries, for one thread at a time: some tenths of a millisecond
+PART_WORK = 2**20  # entries, for one thread at a time: about a millisecond; a thread wakes up in a tenth of that
 ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, takes about as long as these
 MOST_PARTS = 16  # of a matrix
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
