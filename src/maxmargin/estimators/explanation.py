@@ -32,7 +32,7 @@ def explain_solver(estimator: Any, X: Any) -> str:
     >>> import numpy as np, maxmargin
     >>> print(maxmargin.explain_solver(maxmargin.LinearSVC(), np.zeros((1000, 20))))
     LinearSVC on 1000 x 20 uses 'newton', because with 20 features its steps are cheap and few, whatever the scales of \
-the columns, and 'interior_point' takes over after 100 iterations.
+the columns, and 'interior_point' takes over after 150 iterations.
 
     """
     if not hasattr(estimator, "_choice"):

@@ -10,7 +10,7 @@ from maxmargin.solvers import make_solver
 from maxmargin.solvers.newton import MAX_FEATURES, worth_thinning
 from maxmargin.solvers.relay import Relay
 
-NEWTON_STEPS = 100  # then something is wrong: kinks by the thousand, or columns that nearly depend on each other
+NEWTON_STEPS = 150  # some on a part of the rows; then something is wrong: thousands of kinks, or dependent columns
 EPOCHS = 300  # then rows that nearly repeat each other, with other targets, may be in the way: blocks of them help
 BLOCK_EPOCHS = 2000  # then the rows in the way are too many for a block, and most rows are known that matter
 SHORT_ROWS = 0.05  # entries of a row, as a share of the features
