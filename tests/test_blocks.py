@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from tests import referee
 
+import referee
 from maxmargin import LinearSVC, Problem, Status, explain_solver, minimize
 from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from maxmargin.operators import Rows
