@@ -179,6 +179,20 @@ def test_the_best_point_is_kept():
     assert solution.certificate.relative_gap == pytest.approx(true_gap(worse(0.05)))
 
 
+def test_a_point_is_kept_though_its_relative_gap_is_above_one():
+    # A dual value of -4e11 hid a primal value of 1000: the relative gap of nothing was 1, that of a good point 1.001,
+    # and nothing was returned. The two values are judged by themselves.
+    far = Point(np.zeros(3), 0.0, 1e3 * SOLUTION.point.alpha)
+    near = Point(SOLUTION.point.w, SOLUTION.point.b, 5.0 * SOLUTION.point.alpha)
+    case = zoo.machine("small", *zoo.blobs(30, 3, seed=0, apart=0.5), loss=("squared hinge", 1.0))
+    solution = minimize(case.build(), Fake(lambda rounds: near if rounds else far), max_iter=1)
+    verdict = referee.judge(case.describe(), near.w, near.b, near.alpha)
+    assert verdict.dual < 0.0 < verdict.primal
+    assert np.array_equal(solution.point.w, near.w)
+    assert solution.certificate.primal == pytest.approx(verdict.primal)
+    assert solution.certificate.dual == pytest.approx(verdict.dual)
+
+
 def test_the_last_point_is_judged_at_the_iteration_limit():
     solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds)), max_iter=7)
     np.testing.assert_array_equal(solution.point.w, worse(0.5**7).w)

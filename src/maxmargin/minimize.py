@@ -227,7 +227,7 @@ class _Run:
             self.seconds_per_pass = (self.clock() - began) / certificate.passes
         if self.best is not None and self.problem.separable:
             point, certificate = best_parts(self.best, (point, certificate))
-        if self.best is None or certificate.relative_gap <= self.best[1].relative_gap:
+        if self.best is None or certificate.rank <= self.best[1].rank:
             self.best = point, certificate
         self._record(state, certificate.primal, certificate.dual, certified=True)
         return Status.CONVERGED if certificate.relative_gap <= self.tol else None
@@ -293,7 +293,8 @@ class _Run:
         return power_of_two and self.passes + state.certificate_passes <= 0.1 * state.counters["passes"]
 
     def _is_stalled(self) -> bool:
-        gap = self.history[-1].relative_gap
+        last = Certificate(self.history[-1].primal, self.history[-1].dual)
+        gap = last.gap if last.relative_gap < math.inf else math.inf
         if gap < STALL_FACTOR * self.progress_gap:
             self.progress_gap, self.progress_round = gap, self.rounds
         return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)

@@ -62,6 +62,13 @@ class Certificate:
             return math.inf
         return max(self.gap, 0.0) / scale if scale > 0.0 else 0.0
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Smaller is better: the relative gap; from 1 on, where a value far below zero hides the other one, the gap."""
+        if not self.relative_gap < math.inf:
+            return math.inf, math.inf
+        return (self.relative_gap, 0.0) if self.relative_gap < 1.0 else (1.0, self.gap)
+
 
 @dataclass(frozen=True)
 class Record:
