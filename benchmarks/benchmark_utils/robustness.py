@@ -137,16 +137,20 @@ def _peer(X: Any, y: Any, model: Any) -> tuple[float, float]:
     child = multiprocessing.get_context("fork").Process(target=_fit_peer, args=(there, X, y, model.C, model.loss))
     child.start()
     there.close()
-    reached = here.poll(LIMIT)
-    w, b, seconds = here.recv() if reached else (None, 0.0, LIMIT)
+    try:
+        w, b, seconds = here.recv() if here.poll(LIMIT) else (None, 0.0, LIMIT)
+    except EOFError:  # it has refused the data, and said why on standard error
+        w, b, seconds = None, 0.0, np.nan
     child.kill()
     child.join()
-    return _excess(w, b, X, y, model) if reached else np.inf, seconds
+    return np.inf if w is None else _excess(w, b, X, y, model), seconds
 
 
 def _fit_peer(connection: Any, X: Any, y: Any, C: float, loss: str) -> None:
     from sklearn.svm import LinearSVC
 
+    if sp.issparse(X):  # it refuses long integers
+        X = sp.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
     began = time.perf_counter()
     peer = LinearSVC(C=C, loss=loss, random_state=0).fit(X, y)
     connection.send((peer.coef_[0], float(peer.intercept_[0]), time.perf_counter() - began))
