@@ -13,10 +13,10 @@ from maxmargin._jit import compiled
 from maxmargin.dual_epochs import Course, dual_epochs
 from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_l2, lacks_rows
 
 EPOCHS = 10  # between two blocks; twice or half as many are no better on rcv1
 BLOCK = 400  # rows; 300 to 500 are best on rcv1, and 1000 take twice as long
@@ -56,11 +56,7 @@ class Blocks:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
-            return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        return None
+        return lacks_rows(problem, in_memory=True) or lacks_l2(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> BlocksState:
         """Zero, or the dual variables of a point."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from maxmargin.dual_epochs import Course, dual_epochs
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem, balanced
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_l2
 
 ROUND_WORK = 1_000_000  # entries visited in a round, about, by a client that is alone: a millisecond or more
 MAX_EPOCHS_ALONE = 1000
@@ -65,9 +65,7 @@ class CoCoA:
         """``None``, or why not."""
         if not isinstance(problem, Problem) or not isinstance(_own_rows(problem), Rows):
             return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        return None
+        return lacks_l2(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> CoCoAState:
         """Zero, or the dual variables of a point."""

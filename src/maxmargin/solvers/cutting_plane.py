@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float, Index
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_l2, lacks_rows
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
 MAX_CUTS_PER_ROUND = 5
@@ -54,11 +54,7 @@ class CuttingPlane:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
-            return "it needs the samples as rows of features, not a kernel"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        return None
+        return lacks_rows(problem) or lacks_l2(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> CuttingPlaneState:
         """Zero, or a given point and the plane of its dual variables."""

@@ -12,10 +12,10 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.dual_epochs import Course, dual_epochs
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_l2, lacks_rows
 from maxmargin.threads import Workers
 
 ROUND_WORK = 1_000_000  # entries visited in a round, about: a millisecond or more
@@ -77,11 +77,7 @@ class DualCoordinate:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
-            return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        return None
+        return lacks_rows(problem, in_memory=True) or lacks_l2(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> DualCoordinateState:
         """Zero, or the dual variables of a point."""

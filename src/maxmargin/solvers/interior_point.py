@@ -12,10 +12,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge, HuberHinge, SquaredEpsilonInsensitive, SquaredHinge
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import has_more_features, lacks_l2, lacks_rows
 
 MAX_FEATURES = 1000
 KEPT_DISTANCE = 0.005  # share of the way to the nearest bound that a step leaves
@@ -52,21 +52,14 @@ class InteriorPoint:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
-            return "it needs the samples as rows of features, not a kernel"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
+        if lack := lacks_rows(problem) or lacks_l2(problem):
+            return lack
         if not isinstance(problem.loss, LOSSES):
             return (
                 "it needs a loss whose dual is a quadratic program over a box, a hinge or an epsilon-insensitive one; "
                 f"this problem has {type(problem.loss).__name__}"
             )
-        if problem.operator.n_features > MAX_FEATURES:
-            return (
-                f"it factorises a matrix of the size of the features; this problem has {problem.operator.n_features}, "
-                f"more than {MAX_FEATURES}"
-            )
-        return None
+        return has_more_features(problem, MAX_FEATURES)
 
     def start(self, problem: Problem, warm: Point | None) -> InteriorPointState:
         """The middle of the box, or a given point pulled inside."""

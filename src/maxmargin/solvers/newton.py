@@ -12,11 +12,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin._jit import compiled
 from maxmargin.losses import EpsilonInsensitive, Hinge
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Communicator, Features, Float, Index
 from maxmargin.sampling import chances
 from maxmargin.solution import Certificate, Point
+from maxmargin.solvers.demands import has_more_features, lacks_l2, lacks_rows
 
 KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps
 MAX_FEATURES = 1000
@@ -103,16 +103,7 @@ class Newton:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
-            return "it needs the samples as rows of features, not a kernel"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        if problem.operator.n_features > MAX_FEATURES:
-            return (
-                f"it factorises a matrix of the size of the features; this problem has {problem.operator.n_features}, "
-                f"more than {MAX_FEATURES}"
-            )
-        return None
+        return lacks_rows(problem) or lacks_l2(problem) or has_more_features(problem, MAX_FEATURES)
 
     def start(self, problem: Problem, warm: Point | None) -> NewtonState:
         """Zero on the fewest rows, or a given point on all."""

@@ -13,11 +13,11 @@ from maxmargin._jit import compiled, compiled_methods
 from maxmargin.operators import Gram, Rows
 from maxmargin.operators.row_cache import BATCH, RowCache
 from maxmargin.operators.rows import DenseVectors, add_four, four_products
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.sampling import ORDERS, draw_batches
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_l2, lacks_rows
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
 MAX_STEPS_PER_ROUND = 100_000
@@ -92,11 +92,7 @@ class Pegasos:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
-            return "it needs the samples as rows of features, not a kernel"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        return self._obstacle(problem)
+        return lacks_rows(problem, in_memory=True) or lacks_l2(problem) or self._obstacle(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> PegasosState:
         """Zero, or the dual variables of a point."""

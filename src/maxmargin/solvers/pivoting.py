@@ -14,10 +14,10 @@ from maxmargin.bisection import middle_minimiser
 from maxmargin.operators import Rows
 from maxmargin.operators.cholesky import factorise, solved
 from maxmargin.operators.rows import is_sparse
-from maxmargin.penalties import L2
 from maxmargin.problem import Problem
 from maxmargin.protocols import Float, Index
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_l2, lacks_rows
 
 MOST_REACTING = 10_000  # rows, for a matrix of their inner products: 0.8 GB, and a factor of the same size
 BLOCK = 500  # rows whose inner products are computed at once
@@ -57,11 +57,7 @@ class Pivoting:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
-            return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
-        if not isinstance(problem.penalty, L2):
-            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
-        return None
+        return lacks_rows(problem, in_memory=True) or lacks_l2(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> PivotingState:
         """Around zero, or the dual variables of a point."""

@@ -16,6 +16,7 @@ from maxmargin.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.sampling import below, shuffle
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_rows
 
 ROUND_WORK = 2_000_000  # multiplications per round: a few milliseconds
 CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
@@ -83,8 +84,8 @@ class SGD:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Rows):
-            return "it needs the samples as rows of features, not a kernel"
+        if lack := lacks_rows(problem, in_memory=True):
+            return lack
         if not isinstance(problem.penalty, (L1, L2, ElasticNet)):
             return f"it needs an L1, L2 or elastic net penalty; this problem has {type(problem.penalty).__name__}"
         return None

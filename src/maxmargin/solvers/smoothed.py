@@ -13,6 +13,7 @@ from maxmargin.losses import EpsilonInsensitive, Hinge
 from maxmargin.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.solution import Point
+from maxmargin.solvers.demands import lacks_rows
 
 KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps: the others need no smoothing
 ROUND_WORK = 20_000_000  # multiplications per round: some ten milliseconds. Plateaus of L1 outlast shorter rounds
@@ -54,9 +55,7 @@ class Smoothed:
 
     def supports(self, problem: Any) -> str | None:
         """``None``, or why not."""
-        if not isinstance(problem, Problem) or not isinstance(problem.operator, Features):
-            return "it needs the samples as rows of features, not a kernel"
-        return None
+        return lacks_rows(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> SmoothedState:
         """Zero, or a given point."""
