@@ -418,10 +418,13 @@ class NewtonState:
 
         Columns without reacting rows would otherwise make the steps wild, or the Hessian singular.
         """
-        H = self._products()
-        strongest = self.mean_weight / (self.width if self.kinked else 1.0)
-        strength = self.damping * max(1, self.reacting) * strongest
-        H[np.diag_indices_from(H)] += self.ridge + strength * self.scales.squares[: self.theta.size]
+        H, squares = self._products(), self.scales.squares[: self.theta.size]
+        if self.kinked:
+            strength = self.damping * max(1, self.reacting) * self.mean_weight / self.width
+            damping = strength * squares
+        else:  # by what reacts: a row with the weight of two is as good as two rows
+            damping = self.damping * H.diagonal() + 1e-12 * self.mean_weight * self.samples * squares
+        H[np.diag_indices_from(H)] += self.ridge + damping
         return H
 
     def _products(self) -> Float:
