@@ -436,9 +436,8 @@ def test_attributes_of_linear_svc():
         assert ours.dual_coef_.shape == (len(signs), ours.support_.size)
         for k, y_k in enumerate(signs):
             assert (y_k[ours.support_] * ours.dual_coef_[k] >= 0.0).all()
-        # As good as the root of the gap.
-        np.testing.assert_allclose(ours.dual_coef_ @ scale(X)[ours.support_], ours.coef_, atol=1e-5)
-        np.testing.assert_allclose(ours.dual_coef_.sum(axis=1), ours.intercept_, atol=1e-5)
+        np.testing.assert_allclose(ours.dual_coef_ @ scale(X)[ours.support_], ours.coef_, atol=1e-9)
+        np.testing.assert_allclose(ours.dual_coef_.sum(axis=1), ours.intercept_, atol=1e-9)
 
 
 @pytest.mark.parametrize("solver", ["newton", "dual_coordinate"])

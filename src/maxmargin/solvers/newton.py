@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -23,8 +23,8 @@ MAX_FEATURES = 1000
 FIRST_WIDTH = 2.0  # of the smoothing, relative to the targets; at 1 every row sits on a kink when w = 0
 NARROWER = 0.3
 WARM_WIDTH = 0.003  # of the first, from a point like that of a neighbouring C; a wider one would forget it
-INNER_SHARE = 0.01  # of the proximal term that the Newton decrement must fall below before the centre moves; the last
-# three, and the damping of kinks below, solved spambase, raw and scaled, with C up to 100
+INNER_SHARE = 0.01  # of the proximal term that the Newton decrement must fall below before the centre moves
+FIRST_DAMPING, MAX_DAMPING = 1e-4, 1e-3  # the last five numbers solved spambase, raw and scaled, with C up to 100
 FLAT_ENOUGH = 0.03  # of the slope along a direction at its beginning: there is its zero
 FULL_ENOUGH = 0.5  # of it, if the slope is still falling after a full step: that one will do
 SEARCH_LIMIT = 60  # slopes computed along a direction
@@ -47,28 +47,6 @@ NEAR_ENTRIES = 200_000  # of a matrix of which it is worth looking at some rows 
 NEAR_SHARE = 1 / 3  # of the rows, at most
 NEAR_STEPS = 20  # before the others are looked at again
 OUTLYING = 10.0  # times the root mean square of a column
-
-
-class Damping(NamedTuple):
-    """Of the Hessian, relative to the squares of the columns: how it follows the lengths of the steps."""
-
-    first: float
-    least: float  # after a short step
-    most: float
-    full: float  # length of a step that is not short
-    less: float
-    more: float
-
-    def after(self, step: float, damping: float) -> float:
-        """The next one, after a step of this length."""
-        if step >= self.full:
-            return max(self.less * damping, 1e-12)
-        return min(max(self.more * damping, self.least), self.most)
-
-
-OF_KINKS = Damping(first=1e-4, least=0.0, most=1e-3, full=1.0, less=0.2, more=10.0)
-# None before a step was short, as it would only delay the last steps. Raw mnist takes half of the steps without.
-OF_SMOOTH = Damping(first=1e-12, least=1e-4, most=0.1, full=0.7, less=0.1, more=4.0)
 
 
 @dataclass(frozen=True)
@@ -232,7 +210,7 @@ class Newton:
             return slope + t * curvature - state.pull(dz, t)
 
         t = _zero_of(slope_at, float(state.gradient @ direction))
-        state.damping = (OF_KINKS if state.kinked else OF_SMOOTH).after(t, state.damping)
+        state.damping = max(0.2 * state.damping, 1e-12) if t >= 1.0 else min(10.0 * state.damping, MAX_DAMPING)
         state.theta = state.theta + t * direction
         state.z = state.z + t * dz
         state.passes += 1.0
@@ -281,7 +259,7 @@ class NewtonState:
     passes: float = 0.0
     stuck: int = 0
     solved: bool = False  # well enough for the centre to move
-    damping: float = 0.0
+    damping: float = FIRST_DAMPING
     gap: float = math.inf  # when the centre moved last
     certificate_passes: float = 2.0
 
@@ -418,13 +396,12 @@ class NewtonState:
 
         Columns without reacting rows would otherwise make the steps wild, or the Hessian singular.
         """
-        H, squares = self._products(), self.scales.squares[: self.theta.size]
+        H = self._products()
         if self.kinked:
             strength = self.damping * max(1, self.reacting) * self.mean_weight / self.width
-            damping = strength * squares
-        else:  # by what reacts: a row with the weight of two is as good as two rows
-            damping = self.damping * H.diagonal() + 1e-12 * self.mean_weight * self.samples * squares
-        H[np.diag_indices_from(H)] += self.ridge + damping
+        else:
+            strength = 1e-12 * self.mean_weight * self.samples
+        H[np.diag_indices_from(H)] += self.ridge + strength * self.scales.squares[: self.theta.size]
         return H
 
     def _products(self) -> Float:
@@ -543,7 +520,6 @@ def _first_state(problem: Problem) -> NewtonState:
         fixed=np.zeros(size),
         multiplied=np.zeros(n),
         products=np.zeros((size, size)),
-        damping=(OF_KINKS if isinstance(problem.loss, KINKED) else OF_SMOOTH).first,
     )
 
 
