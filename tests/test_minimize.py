@@ -193,6 +193,12 @@ def test_a_point_is_kept_though_its_relative_gap_is_above_one():
     assert solution.certificate.dual == pytest.approx(verdict.dual)
 
 
+def test_a_falling_gap_is_progress_though_the_relative_one_stays_above_one():
+    # The relative gap of (1, -1e9) is 1, that of (1, -1) is 2: by that measure nothing had been gained on the way.
+    solver = Fake(lambda rounds: worse(0.3), lambda rounds: (1.0, -1e9 * 0.95**rounds))
+    assert minimize(PROBLEM, solver, max_iter=300).status is Status.MAX_ITER
+
+
 def test_the_last_point_is_judged_at_the_iteration_limit():
     solution = minimize(PROBLEM, Fake(lambda rounds: worse(0.5**rounds)), max_iter=7)
     np.testing.assert_array_equal(solution.point.w, worse(0.5**7).w)
