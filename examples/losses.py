@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 
 from drawing import BLACK, BLUE, FIGURES, GREEN, GREY, ORANGE, PINK, RED, label, plt, save
-from maxmargin.losses import (
+from maxmargin.parts.losses import (
     EpsilonInsensitive,
     Hinge,
     HuberHinge,

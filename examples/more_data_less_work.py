@@ -19,9 +19,9 @@ from scipy.special import ndtr
 from drawing import BLUE, FIGURES, GREEN, GREY, ORANGE, RED, SKY, label, plt, save
 from maxmargin import Problem, SGDClassifier, minimize
 from maxmargin.io import read_libsvm
-from maxmargin.losses import Hinge
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import make_solver
 
 CHUNK = 1000  # rows of a stream at a time

@@ -8,7 +8,7 @@ import numpy as np
 import zoo
 from maxmargin.communicators import run_in_process
 from maxmargin.operators import Rows, Sharded
-from maxmargin.solution import Point
+from maxmargin.problems.point import Point
 
 
 def stretches(n, k):

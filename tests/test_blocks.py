@@ -7,9 +7,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import referee
 from maxmargin import LinearSVC, Problem, Status, explain_solver, minimize
-from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import Blocks, DualCoordinate, blocks, choice
 
 

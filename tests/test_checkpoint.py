@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from maxmargin import HullDistance, Problem, Status, minimize
-from maxmargin.checkpoint import Checkpoints
 from maxmargin.communicators import run_in_process
-from maxmargin.losses import SquaredHinge
+from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.operators import Rows, Sharded
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import SquaredHinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import Newton, Saddle, saddle
 
 N = 1200

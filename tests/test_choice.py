@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 
 import maxmargin
 import zoo
-from maxmargin.losses import Hinge, SquaredHinge
-from maxmargin.minimize import best_parts, minimize
+from maxmargin.loop.minimize import best_parts, minimize
+from maxmargin.loop.solution import Status
 from maxmargin.operators import Rows
-from maxmargin.penalties import L1, L2
-from maxmargin.problem import Problem
-from maxmargin.solution import Certificate, Point, Status
+from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.penalties import L1, L2
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
 from maxmargin.solvers import OUT_OF_CORE, SOLVERS
 from maxmargin.solvers.choice import Traits, choose
-from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.rows.newton import Newton
 
 FLAGS = st.booleans()
 

@@ -17,11 +17,11 @@ import maxmargin
 import referee
 from maxmargin import SVC, LinearSVC, LinearSVR, LogisticRegression, SGDClassifier, SGDRegressor, Status
 from maxmargin.io import DataFileError, open_chunks, write_libsvm
-from maxmargin.kernels import Linear
-from maxmargin.losses import Hinge
 from maxmargin.operators import ChunkedMatrix, Chunks, Columns, KernelGram, Rows
-from maxmargin.penalties import L2
-from maxmargin.problem import Problem
+from maxmargin.parts.kernels import Linear
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features
 from maxmargin.solvers import OUT_OF_CORE, SOLVERS
 

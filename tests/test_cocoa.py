@@ -8,15 +8,15 @@ import pytest
 import referee
 from clients import case_of, gathered, run, spread, stretches
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.losses import Hinge
-from maxmargin.minimize import minimize
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Status
 from maxmargin.operators import Rows
-from maxmargin.penalties import L1, L2
-from maxmargin.problem import Problem
-from maxmargin.solution import Status
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L1, L2
+from maxmargin.problems.problem import Problem
 from maxmargin.solvers import cocoa
-from maxmargin.solvers.cocoa import CoCoA
-from maxmargin.solvers.dual_coordinate import DualCoordinate
+from maxmargin.solvers.rows.cocoa import CoCoA
+from maxmargin.solvers.rows.dual_coordinate import DualCoordinate
 
 LOSSES = [("hinge", 1.0), ("squared hinge", 1.0), ("logistic", 1.0), ("epsilon", 0.1)]
 EVEN = (1.0,) * 5  # columns of one scale, as first-order methods like them

@@ -7,11 +7,11 @@ import scipy.sparse as sp
 import referee
 import zoo
 from maxmargin import Problem, Status, minimize
-from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic
 from maxmargin.operators import Rows
-from maxmargin.penalties import L1, L2
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic
+from maxmargin.parts.penalties import L1, L2
 from maxmargin.solvers import cutting_plane
-from maxmargin.solvers.cutting_plane import CuttingPlane
+from maxmargin.solvers.rows.cutting_plane import CuttingPlane
 
 INTERCEPTS = ("free", "penalised", None)
 

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 
 import referee
-from maxmargin import losses, penalties
-from maxmargin.kernels import RBF, Linear, Polynomial
-from maxmargin.minimize import minimize
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Status
 from maxmargin.operators import KernelGram, gram
 from maxmargin.operators.gram import StoredGram
 from maxmargin.operators.row_cache import RowCache
-from maxmargin.problem import Problem
-from maxmargin.solution import Point, Status
+from maxmargin.parts import losses, penalties
+from maxmargin.parts.kernels import RBF, Linear, Polynomial
+from maxmargin.problems.point import Point
+from maxmargin.problems.problem import Problem
 from maxmargin.solvers import decomposition
-from maxmargin.solvers.decomposition import Decomposition, DecompositionState
+from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState
 from maxmargin.threads import Workers
 
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 import referee
 from clients import case_of, gathered, run, spread, stretches
-from maxmargin.bisection import middle_minimiser_of_many
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.minimize import minimize
-from maxmargin.sampling import chances
-from maxmargin.solution import Point, Status
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Status
+from maxmargin.numerics.bisection import middle_minimiser_of_many
+from maxmargin.numerics.sampling import chances
+from maxmargin.problems.point import Point
 from maxmargin.solvers import newton
-from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.rows.newton import Newton
 
 LOSSES = [("hinge", 1.0), ("squared hinge", 1.0), ("logistic", 1.0), ("epsilon", 0.1)]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss[0])

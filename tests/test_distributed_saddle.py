@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from maxmargin import HullDistance, Status, minimize
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.interrupts import Interrupts
+from maxmargin.loop.interrupts import Interrupts
 from maxmargin.operators import Rows, Sharded
 from maxmargin.solvers import FrankWolfe, Gilbert, Saddle
 

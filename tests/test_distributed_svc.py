@@ -17,7 +17,7 @@ import referee
 from maxmargin import DistributedNuSVC, DistributedSVC, LinearSVC, NuSVC, Status, certify
 from maxmargin.communicators import ClientLost, run_in_process
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
-from maxmargin.estimators._clients import Client
+from maxmargin.estimators._machinery.clients import Client
 from maxmargin.io import DataFileError, load_model, open_shards, save_model, write_libsvm
 
 IRIS, CODES = load_iris(return_X_y=True)
@@ -223,7 +223,7 @@ def test_a_lost_client_leads_to_another_attempt(monkeypatch):
             raise ClientLost("One is gone.")
         return run_in_process(program, shards, timeout)
 
-    monkeypatch.setattr("maxmargin.estimators._engines.run_in_process", losing)
+    monkeypatch.setattr("maxmargin.estimators._machinery.engines.run_in_process", losing)
     with pytest.raises(ClientLost, match="One is gone"):
         DistributedSVC(n_clients=2).fit(IRIS, CODES)
     with pytest.warns(RuntimeWarning, match="Attempt 1 of 4 failed"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import xlogy
 
-from maxmargin import losses
+from maxmargin.parts import losses
 
 ROOT = Path(__file__).parent.parent
 ROW = re.compile(r"\| `(\w+)\((\w+)=([\d.]+)\)` \| `(.+)` \| `(.+)` \| `(.+)` \| `(.+), (.+)` \|")

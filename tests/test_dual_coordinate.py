@@ -6,11 +6,11 @@ import scipy.sparse as sp
 
 import zoo
 from maxmargin import Problem, Status, minimize
-from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import DualCoordinate
-from maxmargin.solvers.dual_coordinate import clipped_conjugate_gradients
+from maxmargin.solvers.rows.dual_coordinate import clipped_conjugate_gradients
 from test_solvers import CASES, assert_honest
 
 TOL = 1e-6
@@ -130,7 +130,7 @@ def test_faces_save_most_of_the_work_of_a_hard_problem():
 
 
 def test_a_face_that_would_lower_the_dual_is_left_alone(monkeypatch):
-    import maxmargin.solvers.dual_coordinate as module
+    import maxmargin.solvers.rows.dual_coordinate as module
 
     X, y = words(n=400)
     problem, solver = problem_of(X, y, SquaredHinge()), DualCoordinate()

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import SVC, certify
 from maxmargin.io import load_model, save_model
-from maxmargin.solution import Status
+from maxmargin.loop.solution import Status
 
 
 def two_blobs(n=60, apart=0.4, seed=0):

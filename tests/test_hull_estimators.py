@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import referee
 from maxmargin import SVC, SVR, NuSVC, OneClassSVM, certify, explain_solver
 from maxmargin.io import load_model, save_model
-from maxmargin.solution import Status
+from maxmargin.loop.solution import Status
 from maxmargin.solvers import OF_HULLS
 
 TOL = {"saddle": 1e-5, "frank_wolfe": 1e-6, "gilbert": 1e-3}

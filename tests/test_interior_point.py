@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import referee
 import zoo
 from maxmargin import Point, Problem, Status, minimize
-from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, Squared
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import DualCoordinate, InteriorPoint, Newton
 
 TOL = 1e-6

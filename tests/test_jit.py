@@ -91,7 +91,7 @@ def test_an_edited_loss_is_not_stale(tmp_path, data):
     environment = {"NUMBA_CACHE_DIR": tmp_path / "cache", "PYTHONPATH": source}
     before, file = run(code, **environment)
     assert Path(file).parent == source / "maxmargin"
-    losses = source / "maxmargin" / "losses.py"
+    losses = source / "maxmargin" / "parts" / "losses.py"
     losses.write_text(losses.read_text().replace("self.margin", "2.0 * self.margin"))
     after, _ = run(code, **environment)
     assert before == pytest.approx(LinearSVC(loss="hinge", tol=1e-9).fit(*data).objective_, rel=1e-8)
@@ -123,7 +123,7 @@ def test_an_edited_loss_of_another_package_is_not_stale(tmp_path, data):
         "from outside import Parabola\n"
         "from maxmargin import Problem, minimize\n"
         "from maxmargin.operators import Rows\n"
-        "from maxmargin.penalties import L2\n"
+        "from maxmargin.parts.penalties import L2\n"
         "from maxmargin.solvers import DualCoordinate\n"
         "problem = Problem(Rows(X), 2.0 * y - 1.0, Parabola(), L2(1.0), np.ones(30), None)\n"
         "print(json.dumps(minimize(problem, DualCoordinate(), tol=1e-9).certificate.primal))\n"

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import pairwise
 
-from maxmargin.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid, exp_of_negative
 from maxmargin.operators import KernelGram, cross_gram
+from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid, exp_of_negative
 
 KERNELS = {
     "linear": (Linear(2.0), lambda A, B: 2.0 * pairwise.linear_kernel(A, B)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import referee
-from maxmargin.losses import (
+from maxmargin.parts.losses import (
     EpsilonInsensitive,
     Hinge,
     HuberHinge,

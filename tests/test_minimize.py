@@ -18,12 +18,12 @@ import pytest
 import referee
 import zoo
 from maxmargin import Point, Problem, Record, Status, minimize
-from maxmargin.losses import Hinge
-from maxmargin.minimize import HISTORY_LENGTH
+from maxmargin.loop.minimize import HISTORY_LENGTH
+from maxmargin.loop.progress import ProgressLine
 from maxmargin.operators import KernelGram, PrecomputedGram, Rows
-from maxmargin.penalties import L2
-from maxmargin.progress import ProgressLine
-from maxmargin.solvers import SMO, DualCoordinate
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L2
+from maxmargin.solvers import SMO, DualCoordinate, Solver
 
 CASE = zoo.machine("small", *zoo.blobs(30, 3, seed=0, apart=0.5))
 PROBLEM = CASE.build()
@@ -53,7 +53,7 @@ class FakeState:
 
 
 @dataclass
-class Fake:
+class Fake(Solver):
     """A solver that follows a script: ``points(round)`` and ``estimates(round)``."""
 
     points: object

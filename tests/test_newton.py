@@ -5,10 +5,10 @@ import pytest
 
 import referee
 import zoo
-from maxmargin.minimize import minimize
-from maxmargin.solution import Status
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Status
 from maxmargin.solvers import newton
-from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.rows.newton import Newton
 
 LOSSES = [("hinge", 1.0), ("epsilon", 0.1), ("squared hinge", 1.0), ("logistic", 1.0)]
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from maxmargin.bisection import middle_minimiser
-from maxmargin.kernels import RBF, Laplacian, Linear
+from maxmargin.numerics.bisection import middle_minimiser
 from maxmargin.operators import (
     CallableGram,
     Columns,
@@ -24,6 +23,7 @@ from maxmargin.operators import (
 from maxmargin.operators.arena import SMALLEST, memory_for
 from maxmargin.operators.row_cache import BATCH, RowCache
 from maxmargin.operators.rows import TILE_ROWS
+from maxmargin.parts.kernels import RBF, Laplacian, Linear
 from maxmargin.threads import Workers
 
 examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)

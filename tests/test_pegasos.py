@@ -11,14 +11,14 @@ import scipy.sparse as sp
 import referee
 import zoo
 from maxmargin import SVC, BoxQP, LinearSVC, Problem, Status, bounds, minimize
-from maxmargin.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
+from maxmargin.numerics.sampling import ORDERS, draw_batches
 from maxmargin.operators import KernelGram, Rows
 from maxmargin.operators.rows import SparseVectors
-from maxmargin.penalties import L1, L2
-from maxmargin.sampling import ORDERS, draw_batches
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
+from maxmargin.parts.penalties import L1, L2
 from maxmargin.solvers import pegasos
-from maxmargin.solvers.newton import Newton
-from maxmargin.solvers.pegasos import KernelPegasos, Pegasos
+from maxmargin.solvers.rows.newton import Newton
+from maxmargin.solvers.rows.pegasos import KernelPegasos, Pegasos
 
 TEXTBOOK = {"step0": None, "average": "last"}
 WEIGHTS = np.random.default_rng(3).uniform(0.2, 2.0, size=23)

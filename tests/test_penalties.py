@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from maxmargin.penalties import L1, L2, ElasticNet
+from maxmargin.parts.penalties import L1, L2, ElasticNet
 
 PENALTIES = {
     "l2": L2(0.7),

@@ -30,7 +30,7 @@ from maxmargin import (
     estimators,
 )
 from maxmargin.io import ModelFileError, load_model, save_model
-from maxmargin.io.persistence import _ATTRIBUTES
+from maxmargin.models.persistence import _ATTRIBUTES
 
 X, CODES = load_iris(return_X_y=True)
 X.setflags(write=False)

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from tests import referee
 
 from maxmargin import Problem, Status, minimize
-from maxmargin.losses import Hinge, SquaredHinge
+from maxmargin.numerics.cholesky import TILE, factorise, solved
 from maxmargin.operators import Rows
-from maxmargin.operators.cholesky import TILE, factorise, solved
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import DualCoordinate, Pivoting, pivoting
 from maxmargin.solvers.relay import Relay
 from maxmargin.threads import Workers

@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as TheirSVC
 
 from maxmargin import SVC, LinearSVC, NuSVC, certify
-from maxmargin.estimators import _probability
-from maxmargin.estimators._probability import (
+from maxmargin.estimators._machinery import probability as _probability
+from maxmargin.estimators._machinery.probability import (
     FOLDS,
     MANY_COPIES,
     SMALLEST_SLOPE,
@@ -35,8 +35,8 @@ from maxmargin.estimators._probability import (
     smoothed_targets,
 )
 from maxmargin.io import ModelFileError, load_model, save_model
-from maxmargin.kernels import RBF
 from maxmargin.operators import KernelGram
+from maxmargin.parts.kernels import RBF
 
 MODELS = [
     SVC(),

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import referee
 import zoo
 from maxmargin import Certificate, Point, Problem, minimize
-from maxmargin.certificate import certify
-from maxmargin.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
+from maxmargin.loop.certificate import certify
 from maxmargin.operators import Columns, KernelGram, PrecomputedGram, Rows
-from maxmargin.penalties import L1, L2, ElasticNet
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
+from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.solvers import SMO, DualCoordinate
 
 LOSSES = [

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import referee
 import zoo
 from maxmargin import BoxQP, Point, Problem, Status, minimize
-from maxmargin.certificate import certify
-from maxmargin.kernels import Linear
-from maxmargin.losses import Hinge, Logistic
+from maxmargin.loop.certificate import certify
 from maxmargin.operators import KernelGram, PrecomputedGram, Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.kernels import Linear
+from maxmargin.parts.losses import Hinge, Logistic
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import SMO
 
 LOSSES = [

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from maxmargin import Problem, Status, minimize
-from maxmargin.kernels import RBF
-from maxmargin.losses import Hinge
 from maxmargin.operators import KernelGram, Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.kernels import RBF
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import SMO, DualCoordinate, Newton
 from maxmargin.solvers.relay import Relay
 

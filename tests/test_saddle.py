@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import HullDistance, Status, minimize
-from maxmargin.capped_simplex import looped_shift, selected_shift
+from maxmargin.numerics.capped_simplex import looped_shift, selected_shift
+from maxmargin.numerics.sampling import below
 from maxmargin.operators import Rows
 from maxmargin.operators.hadamard import RandomisedHadamard
-from maxmargin.sampling import below
 from maxmargin.solvers import Saddle, saddle
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin import selection
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.selection import Least, Scale, SoftLeast, settled
+from maxmargin.numerics import selection
+from maxmargin.numerics.selection import Least, Scale, SoftLeast, settled
 
 
 def requests_of(t, caps, gamma=0.3):

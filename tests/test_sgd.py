@@ -17,9 +17,9 @@ import referee
 import zoo
 from maxmargin import Problem, SGDClassifier, SGDRegressor, Status, certify, minimize
 from maxmargin.io import load_model, save_model
-from maxmargin.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.operators import Rows
-from maxmargin.penalties import L1, L2, ElasticNet
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
+from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.solvers import SGD, Newton
 
 # ---- the path, step by step ------------------------------------------------------------------------------------------

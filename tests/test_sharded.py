@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 from maxmargin import Problem
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.losses import Hinge
 from maxmargin.operators import Rows, Sharded
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L2
 from maxmargin.protocols import Features
 
 N, D = 23, 4

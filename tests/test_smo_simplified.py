@@ -11,13 +11,13 @@ from sklearn.preprocessing import MinMaxScaler
 import referee
 import zoo
 from maxmargin import SVC, BoxQP, Problem, Status, minimize
-from maxmargin.kernels import RBF, Linear, Polynomial
-from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.operators import KernelGram, Rows, cross_gram
-from maxmargin.penalties import L2
+from maxmargin.parts.kernels import RBF, Linear, Polynomial
+from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import SMO, make_solver
 from maxmargin.solvers import smo_simplified as textbook
-from maxmargin.solvers.smo_simplified import SimplifiedSMO
+from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO
 
 STEP_TOL = SimplifiedSMO.step_tol
 

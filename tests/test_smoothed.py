@@ -7,11 +7,11 @@ import scipy.sparse as sp
 import referee
 import zoo
 from maxmargin import Problem, Status, minimize
-from maxmargin.losses import EpsilonInsensitive, Hinge, SquaredHinge
 from maxmargin.operators import KernelGram, Rows
-from maxmargin.penalties import L1, L2, ElasticNet
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, SquaredHinge
+from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.solvers import Newton, smoothed
-from maxmargin.solvers.smoothed import Smoothed
+from maxmargin.solvers.rows.smoothed import Smoothed
 
 INTERCEPTS = ("free", "penalised", None)
 

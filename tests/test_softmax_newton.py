@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import referee
 from maxmargin import Certificate, Point, Problem, SoftmaxProblem, Status, minimize
-from maxmargin.losses import Logistic
 from maxmargin.operators import Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.losses import Logistic
+from maxmargin.parts.penalties import L2
 from maxmargin.solvers import Newton, SoftmaxNewton
 
 TOL = 1e-10

@@ -10,9 +10,9 @@ import pytest
 import referee
 import zoo
 from maxmargin import BoxQP, Problem, Status, minimize
-from maxmargin.losses import Hinge, Logistic, SquaredHinge
 from maxmargin.operators import Columns, KernelGram, Rows
-from maxmargin.penalties import L1, L2
+from maxmargin.parts.losses import Hinge, Logistic, SquaredHinge
+from maxmargin.parts.penalties import L1, L2
 from maxmargin.solvers import LINEAR, OF_HULLS, SMO, SOLVERS, DualCoordinate, make_solver
 
 TOL = 1e-6

@@ -6,11 +6,11 @@ import pytest
 import referee
 import zoo
 from maxmargin import Problem, Status, minimize
-from maxmargin.losses import Hinge, SquaredHinge
 from maxmargin.operators import Rows
-from maxmargin.penalties import L1, L2
+from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.penalties import L1, L2
 from maxmargin.solvers import Newton, Subgradient
-from maxmargin.solvers.subgradient import RULES
+from maxmargin.solvers.rows.subgradient import RULES
 
 INTERCEPTS = ("free", "penalised", None)
 LAM = 0.5

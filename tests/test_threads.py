@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits, make_classification
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxmargin import SVC
-from maxmargin.estimators._multiclass import most_votes
+from maxmargin.estimators._machinery.multiclass import most_votes
 from maxmargin.threads import Workers, available_threads, one_blas_thread, workers_for
 
 

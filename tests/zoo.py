@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 import referee
-from maxmargin import kernels, losses, penalties
 from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows
-from maxmargin.problem import Problem
-from maxmargin.quadratic import BoxQP
+from maxmargin.parts import kernels, losses, penalties
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.problem import Problem
 
 LOSSES = {
     "hinge": losses.Hinge,

@@ -158,9 +158,9 @@ def rows_of(rank: int, size: int, n: int, d: int) -> tuple[Any, Any]:
 def pose(X: Any, y: Any, solver: str, communicator: Any) -> Any:
     """nu-SVM for hulls, else the C-SVM with the squared hinge loss, over all clients."""
     from maxmargin import HullDistance, Problem
-    from maxmargin.losses import SquaredHinge
     from maxmargin.operators import Rows, Sharded
-    from maxmargin.penalties import L2
+    from maxmargin.parts.losses import SquaredHinge
+    from maxmargin.parts.penalties import L2
     from maxmargin.threads import Workers
 
     rows = Sharded(Rows(X, Workers(1)), communicator)

@@ -11,11 +11,11 @@ import numpy as np
 from benchmark_utils.peer import Answer
 from benchmark_utils.workloads import Task
 from maxmargin import BoxQP, Certificate, Point, Problem
-from maxmargin.certificate import certify
-from maxmargin.kernels import RBF, Linear, Polynomial
-from maxmargin.losses import EpsilonInsensitive, Hinge, SquaredHinge
+from maxmargin.loop.certificate import certify
 from maxmargin.operators import KernelGram, Rows
-from maxmargin.penalties import L2
+from maxmargin.parts.kernels import RBF, Linear, Polynomial
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, SquaredHinge
+from maxmargin.parts.penalties import L2
 
 NOTHING = Certificate(math.inf, -math.inf)
 

@@ -62,9 +62,9 @@ def _in_memory(n: int, repeats: int) -> dict[str, list[list[float]]]:
     from sklearn.linear_model import SGDClassifier as Peer
 
     from maxmargin import Problem, SGDClassifier, minimize
-    from maxmargin.losses import Hinge
     from maxmargin.operators import Rows
-    from maxmargin.penalties import L2
+    from maxmargin.parts.losses import Hinge
+    from maxmargin.parts.penalties import L2
     from maxmargin.solvers import SGD, Pegasos
 
     X, y = _samples(n, seed=0)

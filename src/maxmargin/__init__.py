@@ -21,13 +21,14 @@ from maxmargin.estimators import (
     certify,
     explain_solver,
 )
-from maxmargin.hulls import HullDistance
-from maxmargin.minimize import minimize
-from maxmargin.problem import Problem
-from maxmargin.quadratic import BoxQP
-from maxmargin.separation import Separation, hull_distance
-from maxmargin.softmax import SoftmaxProblem
-from maxmargin.solution import Certificate, Point, Record, Solution, Status
+from maxmargin.estimators.separation import Separation, hull_distance
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Record, Solution, Status
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
 
 __version__ = version("maxmargin")
 

@@ -26,6 +26,9 @@ Class = TypeVar("Class", bound=type)
 # Sums may be reordered so that dot products vectorise; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
 
+# Folders of the package whose sources no loop can reach: editing them leaves the cache as it is.
+WITHOUT_LOOPS = ("cli", "communicators", "estimators", "lab", "loop", "models")
+
 _lock = threading.RLock()
 _parameters: dict[str, tuple[str, ...]] = {}  # of every method name that compiled loops may call
 _unregistered: list[Callable[[], None]] = []  # what numba has to be told before anything is compiled
@@ -257,13 +260,14 @@ def _describe(numba_type: Any) -> str:
 
 
 def fingerprint(*, foreign: bool = False) -> str:
-    """Hash of the package's sources and, if asked for, of every outside module that marked something."""
+    """Hash of our sources that loops can reach and, if asked for, of every outside module that marked something."""
     return _fingerprint(frozenset(_watched_modules) if foreign else frozenset())
 
 
 @functools.cache
 def _fingerprint(modules: frozenset[str]) -> str:
-    files = set(Path(__file__).parent.rglob("*.py"))
+    package = Path(__file__).parent
+    files = {file for file in package.rglob("*.py") if file.relative_to(package).parts[0] not in WITHOUT_LOOPS}
     for name in modules:
         source = getattr(sys.modules.get(name), "__file__", None)
         if source is not None:

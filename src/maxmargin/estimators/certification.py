@@ -16,11 +16,10 @@ from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
-from maxmargin.certificate import certify as certify_point
-from maxmargin.estimators._check import check_chunks, class_weights
-from maxmargin.estimators._kernels import task_operator, training_operator
-from maxmargin.estimators._multiclass import BinaryTask, binary_tasks, by_pair
-from maxmargin.estimators._problems import (
+from maxmargin.estimators._machinery.check import check_chunks, class_weights
+from maxmargin.estimators._machinery.kernels import task_operator, training_operator
+from maxmargin.estimators._machinery.multiclass import BinaryTask, binary_tasks, by_pair
+from maxmargin.estimators._machinery.problems import (
     both_sides,
     certificate_at,
     hinge_problem,
@@ -35,8 +34,8 @@ from maxmargin.estimators._problems import (
     street_certificate,
     tube_problem,
 )
-from maxmargin.estimators._stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
-from maxmargin.estimators._task import Task
+from maxmargin.estimators._machinery.stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
+from maxmargin.estimators._machinery.task import Task
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.linear_svc import LinearSVC
@@ -49,19 +48,21 @@ from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
-from maxmargin.hulls import HullDistance
-from maxmargin.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
-from maxmargin.minimize import minimize
+from maxmargin.loop.certificate import certify as certify_point
+from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import is_sparse
-from maxmargin.penalties import L1, L2
-from maxmargin.problem import Problem
-from maxmargin.protocols import Array, Float, Solver
-from maxmargin.quadratic import BoxQP
-from maxmargin.softmax import SoftmaxProblem
-from maxmargin.solution import Certificate, Point
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
+from maxmargin.parts.penalties import L1, L2
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
+from maxmargin.protocols import Array, Float
 from maxmargin.solvers import DualCoordinate, Saddle, Smoothed, SoftmaxNewton
 from maxmargin.solvers.choice import Traits, choose
+from maxmargin.solvers.solver import AnySolver
 
 DUAL_BOUND_TOL = 1e-8
 DUAL_BOUND_SECONDS = 60.0
@@ -532,7 +533,7 @@ def _dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
     if not isinstance(problem.penalty, L2):
-        solver: Solver = Smoothed()
+        solver: AnySolver = Smoothed()
     elif isinstance(problem.operator, Rows):
         solver = DualCoordinate()
     else:
@@ -540,13 +541,15 @@ def _dual_bound(problem: Problem, point: Point) -> Float:
     return _solved_dual(problem, Point(point.w, point.b, slopes), solver)
 
 
-def _solver_of(X: Any) -> Solver:
+def _solver_of(X: Any) -> AnySolver:
     """The usual solver for a matrix."""
     n, d = X.shape
     return choose(Traits(n, d, in_memory=not isinstance(X, ChunkedMatrix))).make()
 
 
-def _judge_smooth(model: Any, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: Solver) -> Certificate:
+def _judge_smooth(
+    model: Any, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: AnySolver
+) -> Certificate:
     """The certificate of problem ``k`` with the dual variables that the model kept, or good ones."""
     alpha = model.solutions_[k].point.alpha if isinstance(model, LogisticRegression) else None
     size = problem.s.size * (problem.n_classes if isinstance(problem, SoftmaxProblem) else 1)
@@ -555,7 +558,7 @@ def _judge_smooth(model: Any, k: int, problem: Problem | SoftmaxProblem, point: 
     return certify_point(problem, Point(point.w, point.b, alpha))
 
 
-def _solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: Solver) -> Float:
+def _solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolver) -> Float:
     solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
     assert solution.point.alpha is not None
     return solution.point.alpha

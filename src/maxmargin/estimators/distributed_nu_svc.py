@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._clients import Outcome
-from maxmargin.estimators._distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
-from maxmargin.estimators._estimator import POSITIVE
-from maxmargin.estimators._kernel_machine import NU_CONSTRAINT
-from maxmargin.estimators._task import Task
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.clients import Outcome
+from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
+from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.kernel_machine import NU_CONSTRAINT
+from maxmargin.estimators._machinery.task import Task
 from maxmargin.estimators.nu_svc import DEFAULT_NU
-from maxmargin.hulls import HullDistance
+from maxmargin.problems.hulls import HullDistance
 from maxmargin.protocols import Features, Float
 
 
@@ -129,7 +129,7 @@ class DistributedNuSVC(DistributedClassifier):
     def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
         """The nu of each task and the largest feasible one: each side counts as one sample of its weight."""
         pairs = [Task(name, np.array([2 * k, 2 * k + 1]), np.array([1.0, -1.0])) for k, name in enumerate(names)]
-        return _check.check_nu(self, pairs, sides.ravel())
+        return check.check_nu(self, pairs, sides.ravel())
 
     def _keep(self, outcome: Outcome) -> None:
         """Sets: the fitted attributes."""

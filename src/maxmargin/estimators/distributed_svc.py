@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
-from maxmargin.estimators._distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
-from maxmargin.hulls import HullDistance
-from maxmargin.losses import Hinge, SquaredHinge
-from maxmargin.penalties import L2
-from maxmargin.problem import Problem
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.classifier import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
+from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features, Float
 
 
@@ -160,7 +160,7 @@ class DistributedSVC(DistributedClassifier):
         if self._of_hulls:
             return HullDistance(rows, y, (s > 0.0).astype(np.float64))
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
-        kind = _check.check_intercept(self, "penalised")
+        kind = check.check_intercept(self, "penalised")
         return Problem(rows, y, loss, L2(1.0), s, kind, float(self.intercept_scaling))
 
     def _refuse_contradictions(self) -> None:

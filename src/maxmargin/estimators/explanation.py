@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators._problems import l1_share
+from maxmargin.estimators._machinery.problems import l1_share
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.solvers.choice import Choice, Traits

@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import _check, _multiclass
-from maxmargin.estimators._callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
-from maxmargin.estimators._fit import all_or_nothing
-from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
-from maxmargin.estimators._probability import Samples, calibrate, warn_of_missing_folds
-from maxmargin.estimators._problems import penalty_of
-from maxmargin.losses import Hinge, SquaredHinge
-from maxmargin.problem import Problem
+from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.callbacks import FitTasks, with_callbacks
+from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
+from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.linear_machine import LINEAR_CONSTRAINTS, LinearMachine
+from maxmargin.estimators._machinery.probability import Samples, calibrate, warn_of_missing_folds
+from maxmargin.estimators._machinery.problems import penalty_of
+from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Index
 
 
@@ -176,7 +176,7 @@ class LinearSVC(Classifier, LinearMachine):
         """
         with all_or_nothing(self):
             X = self._fit(X, y, sample_weight)
-        _check.warn_unless_converged(self, X)
+        check.warn_unless_converged(self, X)
         warn_of_missing_folds(self)
         return self
 
@@ -185,14 +185,14 @@ class LinearSVC(Classifier, LinearMachine):
         began = time.perf_counter()
         self._validate_params()
         self._refuse_contradictions()
-        X, y = _check.check_training_data(self, X, y)
+        X, y = check.check_training_data(self, X, y)
         if self.probability:
-            _check.refuse_chunks(X, "probability=True", "leave it out, or use LogisticRegression")
+            check.refuse_chunks(X, "probability=True", "leave it out, or use LogisticRegression")
         if self.multi_class == "ovo":
-            _check.refuse_chunks(X, "multi_class='ovo'", "use 'ovr'")
-        self.classes_, codes = _check.check_classes(self, y)
-        weights, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
-        tasks = _multiclass.binary_tasks(codes, self.classes_, self.multi_class)
+            check.refuse_chunks(X, "multi_class='ovo'", "use 'ovr'")
+        self.classes_, codes = check.check_classes(self, y)
+        weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
+        tasks = multiclass.binary_tasks(codes, self.classes_, self.multi_class)
         listeners = FitTasks(self, X, y, len(tasks))
         self._keep_functions(codes.size, tasks, self._solve(X, tasks, s, listeners))
         calibrate(self, Samples(X, codes, weights, s, began))
@@ -214,10 +214,10 @@ class LinearSVC(Classifier, LinearMachine):
 
         """
         check_is_fitted(self)
-        scores = self._scores(_check.check_prediction_data(self, X))
+        scores = self._scores(check.check_prediction_data(self, X))
         if self.classes_.size == 2:
             return scores[:, 0]
-        return _multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
+        return multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
 
     def predict(self, X: Any) -> Array:
         """Class labels of samples.
@@ -234,19 +234,19 @@ class LinearSVC(Classifier, LinearMachine):
 
         """
         check_is_fitted(self)
-        return np.asarray(self.classes_[self._codes(self._scores(_check.check_prediction_data(self, X)))])
+        return np.asarray(self.classes_[self._codes(self._scores(check.check_prediction_data(self, X)))])
 
     def _codes(self, scores: Float) -> Index:
         """The predicted class of each row of scores."""
         if self.classes_.size == 2:
             return (scores[:, 0] > 0.0).astype(int)
-        per_class = _multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
+        per_class = multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
         return np.asarray(per_class.argmax(axis=1))
 
     def _problem(self, operator: Features, y: Float, s: Float) -> Problem:
         """What one task minimises."""
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
-        intercept = _check.check_intercept(self, "penalised")
+        intercept = check.check_intercept(self, "penalised")
         return Problem(operator, y, loss, penalty_of(self), s, intercept, float(self.intercept_scaling))
 
     def _refuse_contradictions(self) -> None:

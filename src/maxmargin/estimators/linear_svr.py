@@ -10,13 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._fit import all_or_nothing
-from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
-from maxmargin.estimators._problems import tube_problem
-from maxmargin.estimators._task import Task
-from maxmargin.problem import Problem
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.callbacks import FitTasks, with_callbacks
+from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.linear_machine import LINEAR_CONSTRAINTS, LinearMachine
+from maxmargin.estimators._machinery.problems import tube_problem
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features, Float
 
 
@@ -155,15 +155,15 @@ class LinearSVR(RegressorMixin, LinearMachine):
         """
         with all_or_nothing(self):
             X = self._fit(X, y, sample_weight)
-        _check.warn_unless_converged(self, X)
+        check.warn_unless_converged(self, X)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit, and return the samples as they were used. Sets: the fitted attributes."""
         self._validate_params()
         self._refuse_contradictions()
-        X, y = _check.check_training_data(self, X, y)
-        s = self.C * _check.check_sample_weight(self, X, sample_weight)
+        X, y = check.check_training_data(self, X, y)
+        s = self.C * check.check_sample_weight(self, X, sample_weight)
         tasks = [Task("regression", np.arange(s.size), np.asarray(y, dtype=np.float64))]
         listeners = FitTasks(self, X, y, len(tasks))
         self._keep_functions(s.size, tasks, self._solve(X, tasks, s, listeners))
@@ -186,9 +186,9 @@ class LinearSVR(RegressorMixin, LinearMachine):
 
         """
         check_is_fitted(self)
-        return self._scores(_check.check_prediction_data(self, X))[:, 0]
+        return self._scores(check.check_prediction_data(self, X))[:, 0]
 
     def _problem(self, operator: Features, y: Float, s: Float) -> Problem:
         """What the fit minimises."""
-        intercept = _check.check_intercept(self, "penalised")
+        intercept = check.check_intercept(self, "penalised")
         return tube_problem(operator, y, s, self.loss, self.epsilon, intercept, float(self.intercept_scaling))

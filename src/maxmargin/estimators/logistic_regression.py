@@ -12,18 +12,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import _check, _multiclass
-from maxmargin.estimators._callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._fit import all_or_nothing, certified_attributes, iteration_counts
-from maxmargin.estimators._linear_machine import LINEAR_CONSTRAINTS, LinearMachine
-from maxmargin.estimators._problems import l1_share, logistic_problem, penalty_of, softmax_problem
-from maxmargin.estimators._task import Task
+from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.callbacks import FitTasks, with_callbacks
+from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.fit import all_or_nothing, certified_attributes, iteration_counts
+from maxmargin.estimators._machinery.linear_machine import LINEAR_CONSTRAINTS, LinearMachine
+from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
+from maxmargin.estimators._machinery.task import Task
 from maxmargin.estimators.explanation import given, traits_of
-from maxmargin.problem import Problem
+from maxmargin.loop.solution import Solution
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Features, Float
-from maxmargin.softmax import SoftmaxProblem
-from maxmargin.solution import Solution
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import Choice, choose
 
@@ -179,18 +179,18 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         """
         with all_or_nothing(self):
             X = self._fit(X, y, sample_weight)
-        _check.warn_unless_converged(self, X)
+        check.warn_unless_converged(self, X)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit, and return the samples as they were used. Sets: the fitted attributes."""
         self._validate_params()
         self._refuse_penalties()
-        X, y = _check.check_training_data(self, X, y)
-        self.classes_, codes = _check.check_classes(self, y)
-        _, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
+        X, y = check.check_training_data(self, X, y)
+        self.classes_, codes = check.check_classes(self, y)
+        _, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
         self._refuse_contradictions()
-        tasks: Sequence[Task] = _multiclass.binary_tasks(codes, self.classes_, "ovr")
+        tasks: Sequence[Task] = multiclass.binary_tasks(codes, self.classes_, "ovr")
         if self._all_at_once:
             tasks = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
         listeners = FitTasks(self, X, y, len(tasks))
@@ -213,7 +213,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
 
         """
         check_is_fitted(self)
-        scores = self._scores(_check.check_prediction_data(self, X))
+        scores = self._scores(check.check_prediction_data(self, X))
         return scores[:, 0] if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> Array:
@@ -278,7 +278,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
 
     def _problem(self, operator: Features, y: Float, s: Float) -> Problem | SoftmaxProblem:
         """What one task minimises."""
-        kind = _check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
+        kind = check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
         scale = float(self.intercept_scaling)
         if self._all_at_once:
             return softmax_problem(operator, y.astype(np.int64), self.classes_.size, s, kind, scale)

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._estimator import POSITIVE
-from maxmargin.estimators._kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
-from maxmargin.estimators._kernel_machine import NU_CONSTRAINT, Plan, Pose
-from maxmargin.estimators._problems import (
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
+from maxmargin.estimators._machinery.kernel_machine import NU_CONSTRAINT, Plan, Pose
+from maxmargin.estimators._machinery.problems import (
     divided,
     multipliers,
     not_separable,
@@ -18,11 +18,12 @@ from maxmargin.estimators._problems import (
     nu_of_cap,
     widest_street,
 )
-from maxmargin.estimators._task import Task
-from maxmargin.hulls import HullDistance
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Solution
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Point
 from maxmargin.protocols import Float
-from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Point, Solution
 from maxmargin.solvers import OF_HULLS
 
 DEFAULT_NU = 0.5
@@ -212,7 +213,7 @@ shape_fit_, n_features_in_, feature_names_in_
     def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
         """One task per binary problem. Sets: ``classes_, class_weight_, nu_, nu_max_``."""
         plan = super()._plan(X, y, sample_weight)
-        self.nu_, self.nu_max_ = _check.check_nu(self, plan.tasks, plan.s)
+        self.nu_, self.nu_max_ = check.check_nu(self, plan.tasks, plan.s)
         return plan
 
     def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP | HullDistance:

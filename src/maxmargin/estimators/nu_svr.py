@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from maxmargin.estimators._estimator import POSITIVE
-from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, Pose
-from maxmargin.estimators._kernel_regressor import KernelRegressor
-from maxmargin.estimators._problems import multipliers, nu_regression
-from maxmargin.estimators._task import Task
+from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, Pose
+from maxmargin.estimators._machinery.kernel_regressor import KernelRegressor
+from maxmargin.estimators._machinery.problems import multipliers, nu_regression
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Solution
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.point import Point
 from maxmargin.protocols import Float
-from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Point, Solution
 
 
 class NuSVR(KernelRegressor):

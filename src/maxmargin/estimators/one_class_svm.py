@@ -8,15 +8,16 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._callbacks import with_callbacks
-from maxmargin.estimators._fit import all_or_nothing
-from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, KernelMachine, Plan, Pose
-from maxmargin.estimators._problems import multipliers, one_class
-from maxmargin.estimators._task import Task
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.callbacks import with_callbacks
+from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, KernelMachine, Plan, Pose
+from maxmargin.estimators._machinery.problems import multipliers, one_class
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Solution
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float
-from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Point, Solution
 
 ON_THE_EDGE = 1e-12
 
@@ -149,7 +150,7 @@ n_features_in_, feature_names_in_
         """
         with all_or_nothing(self):
             X = self._fit(X, None, sample_weight)
-        _check.warn_unless_converged(self, X)
+        check.warn_unless_converged(self, X)
         return self
 
     def score_samples(self, X: Any) -> Float:
@@ -183,7 +184,7 @@ n_features_in_, feature_names_in_
 
         """
         check_is_fitted(self)
-        return self._scores(_check.check_prediction_data(self, X))[:, 0]
+        return self._scores(check.check_prediction_data(self, X))[:, 0]
 
     def predict(self, X: Any) -> Array:
         """Whether samples are like the training samples.
@@ -209,7 +210,7 @@ n_features_in_, feature_names_in_
         return -self.intercept_
 
     def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
-        weights = _check.check_sample_weight(self, X, sample_weight)
+        weights = check.check_sample_weight(self, X, sample_weight)
         n = weights.size
         return Plan([Task("one class", np.arange(n), np.ones(n))], weights, weights, np.zeros(n, dtype=np.int64))
 

@@ -11,11 +11,15 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import _check, _multiclass
-from maxmargin.estimators._callbacks import with_callbacks
-from maxmargin.estimators._classifier import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._fit import all_or_nothing
-from maxmargin.estimators._stochastic import CLASSIFICATION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
+from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.callbacks import with_callbacks
+from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.stochastic import (
+    CLASSIFICATION_LOSSES,
+    STOCHASTIC_CONSTRAINTS,
+    StochasticEstimator,
+)
 from maxmargin.protocols import Array, Float
 from maxmargin.threads import workers_for
 
@@ -203,11 +207,11 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
         """
         with all_or_nothing(self):
             X, y = self._prepare(X, y, reset=True)
-            self.classes_, codes = _check.check_classes(self, y)
-            weights, _, s = _check.check_weights(self, X, self.classes_, codes, sample_weight)
-            tasks = _multiclass.binary_tasks(codes, self.classes_, "ovr")
+            self.classes_, codes = check.check_classes(self, y)
+            weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
+            tasks = multiclass.binary_tasks(codes, self.classes_, "ovr")
             self._solve(X, y, tasks, weights, s, workers_for(self.n_jobs))
-        _check.warn_unless_converged(self, X)
+        check.warn_unless_converged(self, X)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SGDClassifier:
@@ -236,16 +240,16 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
         with all_or_nothing(self):
             first = not self.__sklearn_is_fitted__()
             X, y = self._prepare(X, y, reset=first)
-            self.classes_, codes = _check.check_stream_classes(self, y, classes)
+            self.classes_, codes = check.check_stream_classes(self, y, classes)
             if self.class_weight == "balanced":
                 raise ValueError(
                     "class_weight='balanced' needs all samples at once, and partial_fit sees some of them; compute the "
                     "weights from the whole data and pass them as a dictionary."
                 )
-            s = _check.check_sample_weight(self, X, sample_weight)
+            s = check.check_sample_weight(self, X, sample_weight)
             if self.class_weight is not None:
-                s = s * _check.class_weights(self.class_weight, self.classes_, codes, s)[codes]
-            self._learn(X, _multiclass.binary_tasks(codes, self.classes_, "ovr"), s)
+                s = s * check.class_weights(self.class_weight, self.classes_, codes, s)[codes]
+            self._learn(X, multiclass.binary_tasks(codes, self.classes_, "ovr"), s)
         return self
 
     def decision_function(self, X: Any) -> Float:
@@ -263,7 +267,7 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
 
         """
         check_is_fitted(self)
-        scores = self._scores(_check.check_prediction_data(self, X))
+        scores = self._scores(check.check_prediction_data(self, X))
         return scores[:, 0] if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> Array:

@@ -9,13 +9,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._callbacks import with_callbacks
-from maxmargin.estimators._fit import all_or_nothing
-from maxmargin.estimators._stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
-from maxmargin.estimators._task import Task
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.callbacks import with_callbacks
+from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Solution
 from maxmargin.protocols import Float
-from maxmargin.solution import Solution
 from maxmargin.threads import Workers
 
 
@@ -180,9 +180,9 @@ class SGDRegressor(RegressorMixin, StochasticEstimator):
         """
         with all_or_nothing(self):
             X, y = self._prepare(X, y, reset=True)
-            s = _check.check_sample_weight(self, X, sample_weight)
+            s = check.check_sample_weight(self, X, sample_weight)
             self._solve(X, y, [_task(y)], s, s, Workers(1))
-        _check.warn_unless_converged(self, X)
+        check.warn_unless_converged(self, X)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
@@ -208,7 +208,7 @@ class SGDRegressor(RegressorMixin, StochasticEstimator):
         """
         with all_or_nothing(self):
             X, y = self._prepare(X, y, reset=not self.__sklearn_is_fitted__())
-            self._learn(X, [_task(y)], _check.check_sample_weight(self, X, sample_weight))
+            self._learn(X, [_task(y)], check.check_sample_weight(self, X, sample_weight))
         return self
 
     def predict(self, X: Any) -> Float:
@@ -226,7 +226,7 @@ class SGDRegressor(RegressorMixin, StochasticEstimator):
 
         """
         check_is_fitted(self)
-        return self._scores(_check.check_prediction_data(self, X))[:, 0]
+        return self._scores(check.check_prediction_data(self, X))[:, 0]
 
     def _keep(self, solutions: list[Solution]) -> None:
         super()._keep(solutions)

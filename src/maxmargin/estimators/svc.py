@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
-from maxmargin.estimators._kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
-from maxmargin.estimators._kernel_machine import Pose
-from maxmargin.estimators._problems import divided, hinge_problem, hull_distance, not_separable, widest_street
-from maxmargin.estimators._task import Task
-from maxmargin.hulls import HullDistance
-from maxmargin.problem import Problem
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.classifier import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
+from maxmargin.estimators._machinery.kernel_machine import Pose
+from maxmargin.estimators._machinery.problems import divided, hinge_problem, hull_distance, not_separable, widest_street
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Solution, Status
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Point
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
-from maxmargin.quadratic import BoxQP
-from maxmargin.solution import Point, Solution, Status
 from maxmargin.solvers import LINEAR, OF_HULLS
 
 
@@ -198,7 +199,7 @@ shape_fit_, n_features_in_, feature_names_in_
     def _problem(self, operator: Any, y: Float, s: Float) -> Problem | BoxQP | HullDistance:
         if self._hard:
             return hull_distance(operator, y, s)
-        return hinge_problem(operator, y, s, self.loss, _check.check_intercept(self, "free"))
+        return hinge_problem(operator, y, s, self.loss, check.check_intercept(self, "free"))
 
     def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
         """The function of a solution; with a hard margin, scaled to the margins -1 and 1."""

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from maxmargin.estimators import _check
-from maxmargin.estimators._classifier import INTERCEPT_CONSTRAINT
-from maxmargin.estimators._estimator import POSITIVE
-from maxmargin.estimators._kernel_machine import KERNEL_CONSTRAINTS
-from maxmargin.estimators._kernel_regressor import KernelRegressor
-from maxmargin.estimators._problems import tube_problem
-from maxmargin.problem import Problem
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.classifier import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
+from maxmargin.estimators._machinery.kernel_regressor import KernelRegressor
+from maxmargin.estimators._machinery.problems import tube_problem
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
 from maxmargin.solvers import LINEAR
 
@@ -150,4 +150,4 @@ feature_names_in_
         self.n_jobs = n_jobs
 
     def _problem(self, operator: Any, y: Float, s: Float) -> Problem:
-        return tube_problem(operator, y, s, self.loss, self.epsilon, _check.check_intercept(self, "free"))
+        return tube_problem(operator, y, s, self.loss, self.epsilon, check.check_intercept(self, "free"))

@@ -4,9 +4,9 @@ from maxmargin.io.chunks import ChunkedData, open_chunks
 from maxmargin.io.csv import read_csv
 from maxmargin.io.data import read_data
 from maxmargin.io.libsvm import read_libsvm, write_libsvm
-from maxmargin.io.persistence import ModelFileError, load_model, save_model
 from maxmargin.io.shards import ShardedData, open_shards
 from maxmargin.io.textfile import DataFileError
+from maxmargin.models.persistence import ModelFileError, load_model, save_model
 from maxmargin.operators import ChunkedMatrix
 
 __all__ = [

@@ -18,7 +18,7 @@ from maxmargin.io.parquet import parquet_chunks
 from maxmargin.io.spill import spill_libsvm
 from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError, PathLike
 from maxmargin.operators import ChunkedMatrix
-from maxmargin.operators.chunks import page_in
+from maxmargin.operators.chunked import page_in
 from maxmargin.protocols import Array
 
 MEMORY = 2**28

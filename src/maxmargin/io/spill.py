@@ -15,7 +15,7 @@ from scipy import sparse
 from maxmargin.io.libsvm import check_n_features, count_features, parse_lines
 from maxmargin.io.textfile import PathLike, lines_before, read_blocks
 from maxmargin.operators import ChunkedMatrix
-from maxmargin.operators.chunks import page_in
+from maxmargin.operators.chunked import page_in
 from maxmargin.protocols import Array, Float
 
 ENTRY_BYTES = 12  # a float64 and an int32

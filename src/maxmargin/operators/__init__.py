@@ -1,6 +1,6 @@
 """Operators: samples as rows, in memory, chunk by chunk or spread over clients, as columns, or through a kernel."""
 
-from maxmargin.operators.chunks import ChunkedMatrix, Chunks, rows_of
+from maxmargin.operators.chunked import ChunkedMatrix, Chunks, rows_of
 from maxmargin.operators.columns import Columns
 from maxmargin.operators.gram import (
     CallableGram,

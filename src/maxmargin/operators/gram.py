@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._jit import compiled
-from maxmargin.kernels import MEASURED_BY_DISTANCE, RBF, Laplacian, Linear, Polynomial, in_precision
 from maxmargin.operators.points import DensePoints, Points, points_of
 from maxmargin.operators.rows import Matrix, is_sparse
+from maxmargin.parts.kernels import MEASURED_BY_DISTANCE, RBF, Laplacian, Linear, Polynomial, in_precision
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from maxmargin.protocols import Solver
 from maxmargin.solvers import make_solver
-from maxmargin.solvers.newton import MAX_FEATURES, worth_thinning
 from maxmargin.solvers.relay import Relay
+from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
+from maxmargin.solvers.solver import AnySolver
 
 NEWTON_STEPS = 150  # some on a part of the rows; then something is wrong: thousands of kinks, or dependent columns
 EPOCHS = 300  # then rows that nearly repeat each other, with other targets, may be in the way: blocks of them help
@@ -86,7 +86,7 @@ class Choice:
     reason: str
     successors: tuple[tuple[str, int], ...] = ()  # each with the iterations of the one before it
 
-    def make(self, **options: Any) -> Solver:
+    def make(self, **options: Any) -> AnySolver:
         """The solver, with those of the options that it has."""
         solvers = [make_solver(self.name, **options), *(make_solver(name) for name, _ in self.successors)]
         solver = solvers.pop()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from maxmargin.protocols import Solver
-from maxmargin.solution import Point
+from maxmargin.problems.point import Point
+from maxmargin.solvers.solver import AnySolver, Solver, State
 
 
 @dataclass(frozen=True)
-class Relay:
+class Relay(Solver[Any, "RelayState"]):
     """A solver, and another that takes over if the first is not done in time.
 
     Problem: whatever the first supports; the second takes over if it supports it too.
@@ -22,16 +22,16 @@ class Relay:
     Cost: that of the parts.
     """
 
-    first: Solver
-    second: Solver
+    first: AnySolver
+    second: AnySolver
     patience: int = 100
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The name of the first: the second is its insurance."""
         return self.first.name
 
-    def supports(self, problem: Any) -> str | None:
+    def supports(self, problem: object) -> str | None:
         """``None``, or why the first does not."""
         return self.first.supports(problem)
 
@@ -46,34 +46,42 @@ class Relay:
         if state.relief and (state.iterations >= state.patience or state.inner.exhausted):
             second = self.second.start(problem, self.first.point(problem, state.inner))
             if not second.exhausted:
-                state = RelayState(self.second, second, state.iterations, state.counters["passes"])
+                state = RelayState(self.second, second, state.iterations, state.passes)
             elif state.inner.exhausted:
                 state.relief = False
             else:
                 state.patience *= 2
         state.inner = state.solver.advance(problem, state.inner, limit)
+        state.follow()
         return state
 
     def point(self, problem: Any, state: RelayState) -> Point:
         """The point of the solver whose turn it is."""
         return state.solver.point(problem, state.inner)
 
+    def at_work(self, state: RelayState) -> str:
+        """The solver whose turn it is."""
+        return state.solver.at_work(state.inner)
+
 
 @dataclass
-class RelayState:
+class RelayState(State):
     """Whose turn it is, its own state, and what was spent before."""
 
-    solver: Solver
-    inner: Any
+    solver: AnySolver
+    inner: State
     earlier_iterations: int = 0
     earlier_passes: float = 0.0
     patience: int = 0  # iterations of the first
     relief: bool = False  # whether another can take over
 
-    @property
-    def iterations(self) -> int:
-        """Of both."""
-        return int(self.earlier_iterations + self.inner.iterations)
+    def __post_init__(self) -> None:
+        self.follow()
+
+    def follow(self) -> None:
+        """Sets: the iterations of both, and the passes."""
+        self.iterations = self.earlier_iterations + self.inner.iterations
+        self.passes = self.earlier_passes + self.inner.counters["passes"]
 
     @property
     def estimate(self) -> tuple[float, float]:
@@ -83,15 +91,14 @@ class RelayState:
     @property
     def exhausted(self) -> bool:
         """Whether the present one cannot make further progress and nobody takes over."""
-        return bool(self.inner.exhausted) and not self.relief
+        return self.inner.exhausted and not self.relief
 
     @property
     def counters(self) -> dict[str, float]:
         """Of the present one, and all passes."""
-        counters: dict[str, float] = self.inner.counters
-        return {**counters, "passes": self.earlier_passes + counters["passes"]}
+        return {**self.inner.counters, "passes": self.passes}
 
     @property
     def certificate_passes(self) -> float:
         """Of the present one."""
-        return float(self.inner.certificate_passes)
+        return self.inner.certificate_passes

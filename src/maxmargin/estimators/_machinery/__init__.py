@@ -1,0 +1,1 @@
+"""How estimators check, plan, solve and keep: what the public classes have in common."""

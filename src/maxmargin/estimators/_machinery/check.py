@@ -1,0 +1,398 @@
+"""The only validation: what users pass is checked and brought into shape here, once, before any work is spent."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_outlier_detector, is_regressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_n_features,
+    _check_sample_weight,
+    _check_y,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from maxmargin.estimators._machinery.problems import largest_nu, nu_of_cap
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Status
+from maxmargin.operators import ChunkedMatrix
+from maxmargin.operators.rows import is_sparse
+from maxmargin.protocols import Array, Float
+from maxmargin.solvers import OF_HULLS, OUT_OF_CORE, SOLVERS
+
+LARGEST_VALUE = 1e100
+ROWS: dict[str, Any] = {
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "accept_sparse": "csr",
+    "accept_large_sparse": True,
+}
+NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
+
+
+def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
+    """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none.
+
+    Without ``reset`` the features must be those of earlier samples.
+    """
+    if isinstance(X, ChunkedMatrix):
+        check_chunks(estimator, X, reset=reset)
+        return X, _check_targets(estimator, X, y)
+    if is_outlier_detector(estimator):
+        X, y = validate_data(estimator, X, **ROWS), None
+    else:
+        X, y = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
+    _refuse_huge_values(estimator, X)
+    return X, y
+
+
+def check_shard(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Float]:
+    """Rows, labels and sample weights of one client, which may have none."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
+    X = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
+    _refuse_huge_values(estimator, X)
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    if y.size:
+        y = _check_y(y, multi_output=False, estimator=estimator)
+        check_classification_targets(y)
+    weights = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (y.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
+        raise ValueError(f"sample_weight must hold a number from 0 to {LARGEST_VALUE:.0e} for each sample.")
+    return X, y, weights
+
+
+def _refuse_huge_values(estimator: Any, X: Any) -> None:
+    if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
+        return
+    values = X.data if is_sparse(X) else X.reshape(-1)
+    with np.errstate(over="ignore"):
+        if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
+            return
+    largest = float(_largest(X))
+    if largest > LARGEST_VALUE:
+        raise ValueError(
+            f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
+            f"{LARGEST_VALUE:.0e}. Scale the columns, for example with StandardScaler."
+        )
+
+
+def _largest(X: Any, axis: int | None = None) -> Any:
+    """Largest absolute value, without a copy of a dense matrix, which may be a file."""
+    return abs(X).max(axis=axis) if is_sparse(X) else np.maximum(X.max(axis=axis), -X.min(axis=axis))
+
+
+def check_chunks(estimator: Any, X: ChunkedMatrix, *, reset: bool = False) -> None:
+    """Refuse values that are not finite or too large, and columns that are not those of the fit, unless ``reset``."""
+    name = type(estimator).__name__
+    if type(estimator).__module__.startswith("maxmargin") and not getattr(estimator, "_reads_chunks", False):
+        raise ValueError(
+            f"{name} needs its samples in memory, and X is read chunk by chunk; use a linear estimator, such as "
+            f"LinearSVC, LinearSVR or LogisticRegression, or load a part of the samples."
+        )
+    _check_n_features(estimator, X, reset=reset)
+    if X.feature_names is not None:
+        if reset:
+            estimator.feature_names_in_ = np.array(X.feature_names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_") and list(estimator.feature_names_in_) != X.feature_names:
+            raise ValueError(f"The columns {X.feature_names} are not those of the fit, {estimator.feature_names_in_}.")
+    if not (X.column_squares <= LARGEST_VALUE**2).all():
+        _refuse_wrong_entry(name, X)
+
+
+def _refuse_wrong_entry(name: str, X: ChunkedMatrix) -> None:
+    """Say which entry is the first that is not finite or too large."""
+    for some, chunk in zip(X.stretches, X.chunks(), strict=True):
+        values = chunk.data if is_sparse(chunk) else chunk.ravel()
+        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))
+        if not wrong.size:
+            continue
+        first = int(wrong[0])
+        if is_sparse(chunk):
+            row, column = int(np.searchsorted(chunk.indptr, first, side="right")) - 1, int(chunk.indices[first])
+        else:
+            row, column = divmod(first, X.shape[1])
+        label = f" ({X.feature_names[column]})" if X.feature_names else ""
+        kind = "NaN" if np.isnan(values[first]) else "infinity" if np.isinf(values[first]) else f"{values[first]:.1e}"
+        raise ValueError(
+            f"X has {kind} in row {some.start + row}, column {column}{label}, both counted from 0; {name} takes finite "
+            f"values up to {LARGEST_VALUE:.0e}. Remove or impute missing values, and scale large ones."
+        )
+
+
+def _check_targets(estimator: Any, X: Any, y: Any) -> Any:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
+    y = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
+    check_consistent_length(X, y)
+    return y
+
+
+def check_reading(X: Any, name: str) -> None:
+    """Refuse a solver that visits single rows if the matrix is read chunk by chunk."""
+    if isinstance(X, ChunkedMatrix) and name in SOLVERS and name not in OUT_OF_CORE:
+        raise ValueError(
+            f"solver={name!r} visits single rows in any order, and X is read chunk by chunk; use one of 'auto', "
+            f"{', '.join(map(repr, sorted(OUT_OF_CORE)))}, or partial_fit of SGDClassifier or SGDRegressor with each "
+            f"chunk."
+        )
+
+
+def refuse_chunks(X: Any, what: str, remedy: str) -> None:
+    """Refuse what needs single rows if the matrix is read chunk by chunk."""
+    if isinstance(X, ChunkedMatrix):
+        raise ValueError(f"{what} needs the samples in memory, and X is read chunk by chunk; {remedy}.")
+
+
+def check_prediction_data(estimator: Any, X: Any) -> Any:
+    """Rows of the kind that the estimator was fitted on."""
+    if isinstance(X, ChunkedMatrix):
+        check_chunks(estimator, X)
+        return X
+    return validate_data(estimator, X, reset=False, **ROWS)
+
+
+def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
+    """The classes and, for every sample, the index of its own."""
+    if (two := _two_classes(y)) is not None:
+        return two
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} separates at least 2 classes, but y has 1 class, {classes.tolist()[0]!r}. "
+            f"Pass samples of a second class."
+        )
+    return classes, codes
+
+
+def _two_classes(y: Array) -> tuple[Array, Array] | None:
+    """The same for two whole numbers, without sorting: the labels of many large sets. ``None`` for all others."""
+    if y.dtype.kind not in "iuf" or y.size == 0:
+        return None
+    ends = np.array([y.min(), y.max()])
+    last = y == ends[1]
+    if ends[0] == ends[1] or not (last | (y == ends[0])).all() or (ends != np.rint(ends)).any():
+        return None
+    return ends, last.astype(np.int64)
+
+
+def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array, Array]:
+    """The classes of a stream, which its first call names, and for every sample the index of its own."""
+    known = getattr(estimator, "classes_", None)
+    if known is None and classes is None:
+        raise ValueError(
+            "The first call of partial_fit needs classes: all labels that will ever occur, since the first samples may "
+            "not show all of them."
+        )
+    if known is None:
+        known, _ = check_classes(estimator, np.asarray(classes))
+    elif classes is not None and not np.array_equal(known, np.unique(classes)):
+        raise ValueError(
+            f"classes={np.unique(classes).tolist()} is not the same as in the first call of partial_fit, "
+            f"{known.tolist()}; leave it out after the first call."
+        )
+    if known.size == 2:  # ten times as fast as a search
+        codes = (y == known[1]).view(np.int8)
+    else:
+        codes = np.minimum(np.searchsorted(known, y), known.size - 1)
+    unknown = known[codes] != y
+    if unknown.any():
+        check_classification_targets(y)  # where all labels are known, there is nothing to check
+        raise ValueError(
+            f"y has the label {y[unknown].tolist()[0]!r}, which is not one of the classes {known.tolist()} that were "
+            f"named in the first call; name all of them there."
+        )
+    return known, codes
+
+
+def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
+    """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
+    weights = check_sample_weight(estimator, X, sample_weight)
+    _refuse_empty_classes(estimator, names, np.bincount(codes, weights > 0.0, names.size))
+    per_class = _checked(estimator, class_weights(estimator.class_weight, names, codes, weights))
+    return weights, per_class, _finite_C(estimator) * per_class[codes] * weights
+
+
+def weights_of_classes(estimator: Any, names: Array, totals: Float) -> Float:
+    """``C`` times the weight of each class, from the sums of its sample weights."""
+    _refuse_empty_classes(estimator, names, totals)
+    per_class = class_weights(estimator.class_weight, names, np.arange(names.size), totals)
+    return _finite_C(estimator) * _checked(estimator, per_class)
+
+
+def _refuse_empty_classes(estimator: Any, names: Array, totals: Array) -> None:
+    present = np.flatnonzero(totals)
+    if present.size < names.size:
+        missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
+        raise ValueError(
+            f"{type(estimator).__name__} needs a sample of positive weight in each of the {names.size} classes; class "
+            f"{missing!r} has none. Leave its samples out, or give one of them a positive sample_weight."
+        )
+
+
+def _checked(estimator: Any, per_class: Float) -> Float:
+    if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
+        raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
+    return per_class
+
+
+def _finite_C(estimator: Any) -> float:
+    C = getattr(estimator, "C", 1.0)
+    return C if math.isfinite(C) else 1.0
+
+
+def check_sample_weight(estimator: Any, X: Any, sample_weight: Any) -> Float:
+    """Sample weights from 0 on, not all of them zero."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weights.max(initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise ValueError(f"sample_weight has values above {LARGEST_VALUE:.0e}; divide all weights by a common number.")
+    if largest == 0.0:
+        raise ValueError(
+            f"{type(estimator).__name__} needs a sample of positive weight, but every sample_weight is zero."
+        )
+    return weights
+
+
+def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float) -> Float:
+    """The weight of each class; "balanced" counts a sample as often as its weight says."""
+    values = class_weight.values() if isinstance(class_weight, dict) else ()
+    if not all(isinstance(value, Real) for value in values):
+        raise ValueError(f"class_weight must map each class to a positive number; got {class_weight!r}.")
+    if class_weight is None:
+        return np.ones(names.size)
+    per_class = compute_class_weight(class_weight, classes=names, y=names[codes], sample_weight=weights)
+    return np.asarray(per_class, dtype=np.float64)
+
+
+def check_nu(estimator: Any, tasks: Sequence[Task], s: Float) -> tuple[Float, float]:
+    """The nu of each binary problem, and the largest that is feasible in all of them.
+
+    A nu is feasible if each class can carry half of ``nu S``, where ``S`` is the sum of the weights ``s``.
+    """
+    nus, bounds = np.empty(len(tasks)), np.empty(len(tasks))
+    for k, task in enumerate(tasks):
+        total = float(s[task.members].sum())
+        nus[k] = estimator.nu if estimator.cap is None else nu_of_cap(estimator.cap, total)
+        bounds[k] = largest_nu(task.y, s[task.members])
+        if nus[k] <= bounds[k] * (1.0 + NU_SLACK):
+            continue
+        given, limit = f"nu={nus[k]:.6g}", f"nu must be at most {bounds[k]:.10g}"
+        if estimator.cap is not None:
+            given = f"cap={estimator.cap:.6g}, which is {given},"
+            limit = f"cap must be at least {nu_of_cap(bounds[k], total):.10g}"
+        raise ValueError(
+            f"The specified nu is infeasible for {task.name}: {given} needs a weight of {0.5 * nus[k] * total:.6g} in "
+            f"each class, but the lighter one has {0.5 * bounds[k] * total:.6g}; {limit}. Change it, or give the "
+            f"lighter class a larger class_weight."
+        )
+    return nus, float(bounds.min())
+
+
+def check_kernel_matrix(estimator: Any, K: Any) -> None:
+    """A precomputed training kernel must be square and symmetric."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"A precomputed kernel must be a square matrix of shape (n_samples, n_samples) when fitting; "
+            f"got {K.shape[0]} x {K.shape[1]}."
+        )
+    difference = abs(K - K.T)
+    largest = float(difference.max()) if difference.shape[0] else 0.0
+    if largest > 1e-6 * max(1.0, float(abs(K).max())):
+        raise ValueError(
+            f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
+            f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."
+        )
+
+
+def refuse_solver_of_hulls(estimator: Any) -> None:
+    """Say what the solvers of the distance of two hulls, of rows of features, are for."""
+    name, asked = type(estimator).__name__, f"solver={estimator.solver!r}"
+    if estimator._solvers_of_rows == OF_HULLS:
+        raise ValueError(
+            f"{asked} works on the features themselves, so {name} has it with kernel='linear' only; got "
+            f"kernel={estimator.kernel!r}. Use solver='decomposition' for other kernels."
+        )
+    finite_C = ", whose solution with the margin rho_ is that of SVC with C = 1 / rho_" if name == "SVC" else ""
+    raise ValueError(
+        f"{asked} finds the distance of two hulls, which is not what {name} asks for"
+        f"{f' with C={estimator.C:g}' if finite_C else ''}. Use another solver, or SVC(kernel='linear', C=inf), or "
+        f"NuSVC(kernel='linear'){finite_C}."
+    )
+
+
+def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
+    """The kind of intercept: the explicit choice, or what scikit-learn's estimator of the same name has."""
+    if estimator.intercept == "auto":
+        return of_fit_intercept if getattr(estimator, "fit_intercept", True) else None
+    if not getattr(estimator, "fit_intercept", True) and estimator.intercept is not None:
+        raise ValueError(
+            f"fit_intercept=False contradicts intercept={estimator.intercept!r}; leave one of them at its default."
+        )
+    return estimator.intercept
+
+
+def check_limit(max_iter: int) -> int | None:
+    """``max_iter`` for the loop: -1 means no limit."""
+    return None if max_iter == -1 else int(max_iter)
+
+
+def warn_unless_converged(estimator: Any, X: Any) -> None:
+    """Say how far from the optimum a fit ended, why, and what may help."""
+    unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
+    if not unfinished:
+        return
+    solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
+    advice = {
+        Status.MAX_ITER: "Raise max_iter or tol",
+        Status.MAX_TIME: "Raise max_time or tol, or resume with warm_start=True",
+        Status.INTERRUPTED: "Resume with warm_start=True",
+        Status.CALLBACK: "Resume with warm_start=True",
+        Status.STALLED: _advice_on_stalling(estimator),
+        Status.NOT_SEPARABLE: "Use a finite C" if hasattr(estimator, "C") else "Raise nu: reduced hulls become smaller",
+        Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
+    }[solution.status]
+    warnings.warn(
+        f"{type(estimator).__name__}: {solution.message} {advice}{_scaling_advice(X)}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _advice_on_stalling(estimator: Any) -> str:
+    """What makes a problem easier."""
+    if hasattr(estimator, "alpha"):
+        return "Raise tol or alpha"
+    return "Raise tol or lower C" if hasattr(estimator, "C") else "Raise nu or tol"
+
+
+def _scaling_advice(X: Any) -> str:
+    """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
+    if X.shape[0] == 0 or X.shape[1] < 2:
+        return ""
+    sizes: Any = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else _largest(X, axis=0)
+    sizes = sizes.toarray().ravel() if is_sparse(sizes) else np.asarray(sizes).ravel()
+    used = np.flatnonzero(sizes > 0.0)
+    if used.size < 2:
+        return ""
+    largest, median = used[np.argmax(sizes[used])], float(np.median(sizes[used]))
+    ratio = float(sizes[largest]) / median
+    if not math.isfinite(ratio) or ratio < 100.0:
+        return ""
+    return (
+        f"; column {largest} is {ratio:.0f} times as large as the typical column, so scaling the columns (for "
+        f"example with StandardScaler) will probably help"
+    )

@@ -1,0 +1,178 @@
+"""What the distributed classifiers share: parameters, the course of a fit, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._machinery import check, engines, multiclass
+from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.clients import Held, Outcome
+from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
+from maxmargin.estimators._machinery.fit import all_or_nothing, certified_attributes, iteration_counts
+from maxmargin.estimators.explanation import given, traits_of
+from maxmargin.operators import Sharded
+from maxmargin.operators.rows import scores_of
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Array, Features, Float
+from maxmargin.solvers.choice import Choice, Traits, choose_shared
+
+DISTRIBUTED_CONSTRAINTS: dict[str, list[Any]] = {
+    **{name: rule for name, rule in FIT_CONSTRAINTS.items() if name != "warm_start"},
+    "multi_class": [StrOptions({"ovr", "ovo"})],
+    "class_weight": CLASS_WEIGHT_CONSTRAINT,
+    "random_state": ["random_state"],
+    "engine": [StrOptions({"auto", "in_process", "mpi", "dask"})],
+    "n_clients": [Interval(Integral, 1, None, closed="left"), None],
+    "round_timeout": [POSITIVE],
+    "checkpoint": [str, Path, None],
+    "checkpoint_every": [Interval(Real, 0, None, closed="left")],
+    "on_failure": [StrOptions({"raise", "restart"})],
+}
+TRAFFIC = ("rounds", "scalars", "bytes", "seconds")
+
+
+class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
+    """A linear classifier whose rows are spread over clients."""
+
+    @property
+    def _of_hulls(self) -> bool:
+        """Whether the problems are distances of two hulls."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the model to the rows of all clients and certify it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask collection or ShardedData
+            Samples. Arrays are divided among the clients; under ``mpirun`` every rank passes the same and takes its
+            part. Chunks of a Dask collection stay in their workers. Files (`maxmargin.io.open_shards`) are read by the
+            clients, each its own rows.
+        y : array-like or Dask collection of shape (n_samples,)
+            Class labels; files have their own.
+        sample_weight : array-like or Dask collection of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator, the same for every rank.
+
+        """
+        with all_or_nothing(self):
+            self._validate_params()
+            self._refuse_contradictions()
+            self._keep(self._run(X, y, sample_weight))
+        check.warn_unless_converged(self, X if hasattr(X, "max") else np.empty((0, 0)))
+        return self
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray or Dask array of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second class of two; one score per class otherwise.
+
+        """
+        check_is_fitted(self)
+        if engines.is_dask(X):
+            one = self.classes_.size == 2
+            return engines.by_chunks(self.decision_function, X, np.empty(0 if one else (0, self.classes_.size)))
+        scores = scores_of(check.check_prediction_data(self, X), self.coef_) + self.intercept_
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        return multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray or Dask array of shape (n_samples,)
+            Labels.
+
+        """
+        check_is_fitted(self)
+        if engines.is_dask(X):
+            return engines.by_chunks(self.predict, X, self.classes_[:0])
+        scores = self.decision_function(X)
+        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def _problem(self, rows: Features, y: Float, s: Float, total: float) -> Problem | HullDistance:
+        """What one task minimises; ``total`` is what nu-SVM gives to the samples of a class altogether."""
+        raise NotImplementedError
+
+    def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+        """The nu of each task and the largest feasible one, from the weights of its positive and negative samples."""
+        return np.zeros(len(names)), 0.0
+
+    def _choice(self, X: Any) -> Choice:
+        """The solver for some samples, or for those of all clients."""
+        if self.solver != "auto":
+            return given(self)
+        if isinstance(X, Sharded):
+            traits = Traits(X.total_samples, X.n_features, X.entries, clients=X.communicator.size)
+        else:
+            traits = replace(traits_of(self, X), clients=engines.number_of_clients(self))
+        return choose_shared(replace(traits, max_time=self.max_time, of_hulls=self._of_hulls))
+
+    def _refuse_contradictions(self) -> None:
+        """Refuse parameters that exclude each other."""
+        if getattr(self, "_skl_callbacks", ()):
+            raise ValueError(
+                f"{type(self).__name__} has no scikit-learn callbacks, since its rounds may run in other processes; "
+                f"use the parameter callback."
+            )
+
+    def _run(self, X: Any, y: Any, sample_weight: Any) -> Outcome:
+        """What the clients of an engine have found."""
+        engine = engines.engine_for(self, X)
+        if engines.is_dask(X):
+            if hasattr(X, "columns"):
+                self.feature_names_in_ = np.array(list(X.columns), dtype=object)
+            return engines.run_on_chunks(self, X, y, sample_weight)
+        if hasattr(X, "read"):
+            if y is not None or sample_weight is not None:
+                raise ValueError("Files hold their own labels and no weights; pass neither y nor sample_weight.")
+            if X.feature_names is not None:
+                self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            return engines.run(self, engine, lambda rank, size: X)
+        X, y = check.check_training_data(self, X, y)
+        weights = check.check_sample_weight(self, X, sample_weight)
+
+        def shard_of(rank: int, size: int) -> Held:
+            some = slice(y.size * rank // size, y.size * (rank + 1) // size)
+            return Held(X[some], y[some], weights[some])
+
+        return engines.run(self, engine, shard_of)
+
+    def _keep(self, outcome: Outcome) -> None:
+        """Sets: the fitted attributes."""
+        self.n_features_in_, self.shape_fit_ = outcome.n_features, (outcome.n_samples, outcome.n_features)
+        self.classes_, self.coef_, self.intercept_ = outcome.classes, outcome.coef, outcome.intercept
+        self.n_iter_: Any = int(iteration_counts(outcome.solutions).max())
+        self.traffic_ = dict(zip(TRAFFIC, outcome.traffic.T, strict=True))
+        for name, value in certified_attributes(outcome.solutions).items():
+            setattr(self, name, value)

@@ -1,0 +1,169 @@
+"""What the kernel machines that separate classes share."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.callbacks import with_callbacks
+from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
+from maxmargin.estimators._machinery.fit import all_or_nothing, iteration_counts
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine, Plan
+from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
+from maxmargin.estimators._machinery.probability import Samples, calibrate, warn_of_missing_folds
+from maxmargin.loop.solution import Solution
+from maxmargin.problems.point import Point
+from maxmargin.protocols import Array, Float, Index
+
+KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+    **KERNEL_CONSTRAINTS,
+    "probability": ["boolean"],
+    "class_weight": CLASS_WEIGHT_CONSTRAINT,
+    "decision_function_shape": [StrOptions({"ovo", "ovr"})],
+    "break_ties": ["boolean"],
+    "random_state": ["random_state"],
+    "multi_class": [StrOptions({"ovo", "ovr"})],
+}
+
+
+class KernelClassifier(Classifier, KernelMachine):
+    """A kernel machine for two classes, and for more of them by pairs or one against the rest."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+        """Fit the model and certify it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` the kernel matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        with all_or_nothing(self):
+            X = self._fit(X, y, sample_weight)
+        check.warn_unless_converged(self, X)
+        warn_of_missing_folds(self)
+        return self
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            Positive for the second class of two. For more classes one score per class, unless
+            ``decision_function_shape="ovo"``.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(check.check_prediction_data(self, X))
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        if self.multi_class == "ovo" and self.decision_function_shape == "ovr":
+            return multiclass.votes(scores, self.classes_.size)
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores_for_labels(check.check_prediction_data(self, X))
+        return np.asarray(self.classes_[self._codes(scores)])
+
+    def _scores_for_labels(self, X: Any) -> Float:
+        """Scores in float32 where that cannot change a label, in float64 where it might."""
+        slack = single_error(self, X)
+        if slack is None:
+            return self._scores(X)
+        scores = kernel_scores(self, X, self._expansions(), np.float32) + self.intercept_
+        if self.classes_.size == 2 or self._has_pairs:
+            distance = np.abs(scores).min(axis=1) if not self.break_ties else np.zeros(len(scores))
+        else:
+            two = np.partition(scores, -2, axis=1)[:, -2:]
+            distance = 0.5 * (two[:, 1] - two[:, 0])
+        doubtful = np.flatnonzero(distance <= slack)
+        if doubtful.size:
+            scores[doubtful] = self._scores(X[doubtful])
+        return scores
+
+    @property
+    def n_support_(self) -> Array:
+        """Number of support vectors of each class."""
+        check_is_fitted(self)
+        return self._n_support
+
+    def _codes(self, scores: Float) -> Index:
+        """The predicted class of each row of scores."""
+        if self.classes_.size == 2:
+            return (scores[:, 0] > 0.0).astype(int)
+        if self.multi_class == "ovr":
+            return np.asarray(scores.argmax(axis=1))
+        if self.break_ties:
+            return np.asarray(multiclass.votes(scores, self.classes_.size).argmax(axis=1))
+        return multiclass.most_votes(scores, self.classes_.size)
+
+    def _refuse_contradictions(self) -> None:
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
+
+    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task per binary problem. Sets: ``classes_, class_weight_``, and ``_samples`` until the fit ends."""
+        began = time.perf_counter()
+        self.classes_, codes = check.check_classes(self, y)
+        weights, self.class_weight_, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
+        self._samples = Samples(X, codes, weights, s, began)
+        return Plan(multiclass.binary_tasks(codes, self.classes_, self.multi_class), s, weights, codes)
+
+    def _keep_functions(self, X: Any, plan: Plan, functions: list[Point]) -> None:
+        """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, and ``n_support_``."""
+        super()._keep_functions(X, plan, functions)
+        self._support_codes = plan.codes[self.support_]
+        self._n_support = np.bincount(self._support_codes, minlength=self.classes_.size).astype(np.int32)
+        if self._has_pairs:
+            self.dual_coef_ = multiclass.by_other_class(self.dual_coef_, self._support_codes, self.classes_.size)
+
+    def _keep_certificates(self, solutions: list[Solution]) -> None:
+        super()._keep_certificates(solutions)
+        self.n_iter_ = iteration_counts(solutions)
+        samples = self._samples
+        del self._samples
+        calibrate(self, samples)
+
+    def _expansions(self) -> Float:
+        if self._has_pairs:
+            return multiclass.by_pair(self.dual_coef_, self._support_codes, self.classes_.size)
+        return self.dual_coef_
+
+    @property
+    def _has_pairs(self) -> bool:
+        return self.multi_class == "ovo" and self.classes_.size > 2

@@ -1,0 +1,123 @@
+"""From an estimator's kernel parameters to kernels, kernel matrices and scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
+from maxmargin.operators.gram import checked_values, dense64, rounding_of_rbf
+from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
+from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from maxmargin.protocols import Float, Kernel, Operator
+from maxmargin.threads import Workers, workers_for
+
+SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
+GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
+KERNEL_NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
+
+
+def bandwidth(estimator: Any, X: Any, weights: Float) -> float:
+    """The value that ``gamma`` stands for.
+
+    The variance behind "scale" counts a sample as often as its weight says, so that weight 2 and two copies agree.
+    """
+    if estimator.kernel == "precomputed":
+        return 0.0
+    if estimator.gamma == "auto":
+        return 1.0 / X.shape[1]
+    if estimator.gamma != "scale":
+        return float(estimator.gamma)
+    variance = _variance(X, weights / (weights.sum() * X.shape[1]))
+    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+
+
+def _variance(X: Any, share: Float) -> float:
+    """Variance of the entries of ``X``, where those of row i count ``share_i``. In two passes: one would cancel."""
+    mean = float((share @ X).sum())
+    if is_sparse(X):
+        row = np.repeat(share, np.diff(X.indptr))
+        zeros = 1.0 - float(row.sum())
+        return float(row @ (X.data.astype(np.float64) - mean) ** 2) + zeros * mean**2
+    total = 0.0
+    for start in range(0, X.shape[0], TILE_ROWS):
+        tile = X[start : start + TILE_ROWS].astype(np.float64) - mean
+        total += float((share[start : start + TILE_ROWS] @ tile**2).sum())
+    return total
+
+
+def make_kernel(estimator: Any) -> Kernel:
+    """The kernel of vectors that the parameters describe."""
+    kernels: dict[str, Kernel] = {
+        "linear": Linear(),
+        "poly": Polynomial(int(estimator.degree), estimator._gamma, float(estimator.coef0)),
+        "rbf": RBF(estimator._gamma),
+        "sigmoid": Sigmoid(estimator._gamma, float(estimator.coef0)),
+        "laplacian": Laplacian(estimator._gamma),
+    }
+    return kernels[estimator.kernel]
+
+
+def training_operator(estimator: Any, X: Any, workers: Workers | None = None) -> Gram:
+    """The kernel matrix of the training samples."""
+    workers = workers or workers_for(getattr(estimator, "n_jobs", None))
+    if estimator.kernel == "precomputed":
+        return PrecomputedGram(X, workers)
+    if callable(estimator.kernel):
+        return CallableGram(estimator.kernel, X, workers)
+    return KernelGram(make_kernel(estimator), X, workers)
+
+
+def members_of(estimator: Any, X: Any, task: Task) -> Any:
+    """The samples of a task, or its part of a precomputed kernel matrix."""
+    if task.members.size == X.shape[0]:
+        return X
+    part = X[task.members]
+    return part[:, task.members] if estimator.kernel == "precomputed" else part
+
+
+def task_operator(estimator: Any, X: Any, task: Task, *, as_rows: bool, workers: Workers | None = None) -> Operator:
+    """The samples of a task as a kernel matrix, or as rows of features, which is the linear kernel without a matrix."""
+    part = members_of(estimator, X, task)
+    return Rows(part) if as_rows else training_operator(estimator, part, workers)
+
+
+def shared_operator(estimator: Any, X: Any, n_tasks: int, *, as_rows: bool, workers: Workers) -> Operator:
+    """What tasks with all samples have in common: one operator and, if it fits half of ``cache_size``, one matrix."""
+    if as_rows:
+        return Rows(X)
+    gram = training_operator(estimator, X, workers)
+    fits = StoredGram.megabytes(X.shape[0]) <= 0.5 * estimator.cache_size
+    return StoredGram(gram) if fits and n_tasks > 2 and isinstance(gram, KernelGram) and gram.fits_single else gram
+
+
+def single_error(estimator: Any, X: Any) -> Float | None:
+    """A bound on what float32 kernel values change in the score of each sample; ``None`` if they are not to be used.
+
+    Only for the Gaussian kernel, whose values are at most 1.
+    """
+    if estimator.kernel != "rbf" or X.shape[0] * estimator.support_.size < SMALL_PREDICTION:
+        return None
+    sizes = squared_lengths(vectors_of(X), X.shape[0])
+    largest = float(squared_lengths(vectors_of(estimator.support_vectors_), estimator.support_.size).max(initial=0.0))
+    total = float(np.abs(estimator._expansions()).sum(axis=1).max(initial=0.0))
+    return rounding_of_rbf(make_kernel(estimator), X.shape[1], sizes, largest) * total
+
+
+def kernel_scores(estimator: Any, X: Any, expansions: Float, dtype: Any = np.float64) -> Float:
+    """``K(X, support vectors) @ expansions.T`` with kernel values in a precision, in constant memory."""
+    Z = estimator.support_vectors_
+    if estimator.kernel != "precomputed" and not callable(estimator.kernel):
+        return kernel_sums(make_kernel(estimator), X, Z, expansions, dtype, workers_for(estimator.n_jobs))
+    out = np.empty((X.shape[0], expansions.shape[0]))
+    step = max(1, GIVEN_VALUES // max(1, expansions.shape[1]))
+    for start in range(0, X.shape[0], step):
+        part = X[start : start + step]
+        if estimator.kernel == "precomputed":
+            K = dense64(part[:, estimator.support_])
+        else:
+            K = checked_values(estimator.kernel(part, Z), (part.shape[0], Z.shape[0]))
+        out[start : start + step] = K @ expansions.T
+    return out

@@ -1,0 +1,87 @@
+"""Many classes as binary problems, one against one or one against the rest, and back."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.protocols import Array, Float, Index
+
+
+class BinaryTask(Task):
+    """A binary problem: which samples take part, and which of them are positive, +1 or -1."""
+
+
+def binary_tasks(codes: Array, names: Array, strategy: str) -> list[BinaryTask]:
+    """The binary problems of a strategy.
+
+    Two classes are one problem with the second class as the positive one. Otherwise "ovo" has one problem per pair
+    ``i < j`` with class ``i`` positive, in lexicographic order, and "ovr" one per class, which is positive.
+    """
+    everything = np.arange(codes.size)
+    if names.size == 2:
+        return [BinaryTask(f"{names[1]} against {names[0]}", everything, np.where(codes == 1, 1.0, -1.0))]
+    if strategy == "ovr":
+        return [
+            BinaryTask(f"{name} against the rest", everything, np.where(codes == k, 1.0, -1.0))
+            for k, name in enumerate(names)
+        ]
+    tasks = []
+    for i, j in combinations(range(names.size), 2):
+        members = np.flatnonzero((codes == i) | (codes == j))
+        tasks.append(BinaryTask(f"{names[i]} against {names[j]}", members, np.where(codes[members] == i, 1.0, -1.0)))
+    return tasks
+
+
+def votes(pair_scores: Float, n_classes: int) -> Float:
+    """One score per class from the scores of all pairs: the votes, and within equal votes the sum of the scores.
+
+    The sums are squeezed into (-1/3, 1/3), so they decide between classes with the same number of votes only.
+    """
+    n = pair_scores.shape[0]
+    count, confidence = np.zeros((n, n_classes)), np.zeros((n, n_classes))
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        score = pair_scores[:, k]
+        count[:, i] += score > 0.0
+        count[:, j] += score <= 0.0
+        confidence[:, i] += score
+        confidence[:, j] -= score
+    return count + confidence / (3.0 * (np.abs(confidence) + 1.0))
+
+
+def most_votes(pair_scores: Float, n_classes: int) -> Index:
+    """The class with the most votes; of several, the first, as LIBSVM does."""
+    count = np.zeros((pair_scores.shape[0], n_classes), dtype=np.int64)
+    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        count[:, i] += pair_scores[:, k] > 0.0
+        count[:, j] += pair_scores[:, k] <= 0.0
+    return np.asarray(count.argmax(axis=1))
+
+
+def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
+    """Pairwise coefficients in LIBSVM's layout: for a support vector of class c, row k is its pair with class k.
+
+    Rows from c on stand for the next class, because a class has no pair with itself.
+    """
+    out = np.zeros((n_classes - 1, codes.size))
+    pair = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            out[j - 1, codes == i] = expansions[pair, codes == i]
+            out[i, codes == j] = expansions[pair, codes == j]
+            pair += 1
+    return out
+
+
+def by_pair(dual_coef: Float, codes: Array, n_classes: int) -> Float:
+    """The inverse of `by_other_class`."""
+    out = np.zeros((n_classes * (n_classes - 1) // 2, codes.size))
+    pair = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            out[pair, codes == i] = dual_coef[j - 1, codes == i]
+            out[pair, codes == j] = dual_coef[i, codes == j]
+            pair += 1
+    return out

@@ -1,0 +1,545 @@
+"""Probabilities of classes, from scores of samples that the model had not seen.
+
+The scores of a fitted machine on its own samples are too good. So the samples are split into folds, each is scored by a
+machine that was fitted without it, and the slopes of a curve from scores to probabilities are those under which the
+labels are most likely. The folds are solved roughly, starting from the solution for all samples.
+
+The curve is the softmax of a sum of slopes times features of the scores, and no slope is negative:
+
+=====================  =======================================================================
+classes                slopes and features
+=====================  =======================================================================
+two                    one slope for scores below 0 and one for those above; at 0 both are 1/2
+one against the rest   the scores
+pairs                  the number of pairs that a class wins, and its mean score in its pairs
+=====================  =======================================================================
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, solve_tasks
+from maxmargin.estimators._machinery.kernels import task_operator, training_operator
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.solution import Record, Solution
+from maxmargin.operators import Gram, Rows
+from maxmargin.operators.gram import _AnyGram
+from maxmargin.operators.rows import TILE_ROWS, is_sparse
+from maxmargin.problems.point import Point
+from maxmargin.protocols import Array, Float, Index
+from maxmargin.solvers import LINEAR, OF_HULLS, make_solver
+from maxmargin.threads import Workers, workers_for
+
+FOLDS = 3
+FOLD_TOL = 1e-2  # relative gap of a fold: its scores are needed for two slopes only
+DOUBLE_SAMPLES = 1024  # up to here float64 costs little
+SINGLE_ERROR = 1e-2  # of a score, that float32 kernel values may cause at most
+MANY_COPIES = 10  # so many equal samples are values of discrete features, which every fold should see
+SMALLEST_SLOPE = 1e-6  # relative to the size of the feature
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).tiny)  # has a logarithm
+NEWTON_STEPS, NEWTON_ACCURACY = 200, 1e-11
+ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
+
+
+class Samples(NamedTuple):
+    """What a fit is about, and when it began."""
+
+    X: Any
+    codes: Array  # class of each sample
+    weights: Float  # the sample weights alone
+    s: Float  # weight of each sample's loss
+    began: float
+
+
+# --- Prediction ------------------------------------------------------------------------------------------------------
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    fitted = estimator.__sklearn_is_fitted__()
+    if hasattr(estimator, "probability_slopes_") if fitted else estimator.probability:
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} has probabilities only if it is fitted with probability=True, and this one "
+        f"{'was fitted without' if fitted else 'has probability=False'}; set it and call fit."
+    )
+
+
+class Probabilities:
+    """A classifier that can tell how sure it is."""
+
+    @available_if(_has_probabilities)
+    def predict_proba(self: Any, X: Any) -> Float:
+        """Probabilities of the classes; needs a fit with ``probability=True``.
+
+        For two classes they are ``1 / (1 + exp(-A f))`` at the score ``f``, with one slope ``A`` below 0 and one above.
+        For more they are a softmax of scores times slopes: of the scores of one class against the rest, or of the
+        number of pairs that a class wins and its mean score in its pairs. The slopes, `probability_slopes_`, are those
+        of the largest likelihood on scores of samples that the model of a fold had not seen, with Platt's smoothed
+        targets. Sample weights count in it, class weights do not.
+
+        Unlike scikit-learn's, they never contradict `predict`: the class that it names has the largest one. Where the
+        curve says otherwise (a class may win most pairs and yet score less), the nearest probabilities for which that
+        holds are taken.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of `classes_`, never zero.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(check.check_prediction_data(self, X))
+        logp = log_softmax(np.tensordot(self.probability_slopes_, features_of(self, scores), axes=1))
+        return led_by(np.exp(logp).T, self._codes(scores))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self: Any, X: Any) -> Float:
+        """Logarithms of the probabilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms, never infinite, in the order of `classes_`.
+
+        """
+        return np.asarray(np.log(self.predict_proba(X)))
+
+
+def features_of(estimator: Any, scores: Float) -> Float:
+    """What the slopes multiply: one matrix of shape (classes, samples) for each slope."""
+    if estimator.classes_.size == 2:
+        f, zero = scores[:, 0], np.zeros(scores.shape[0])
+        return np.array([[zero, np.minimum(f, 0.0)], [zero, np.maximum(f, 0.0)]])
+    if estimator.multi_class == "ovr":
+        return np.ascontiguousarray(scores.T)[None]
+    n_classes = estimator.classes_.size
+    wins, means = np.zeros((2, n_classes, scores.shape[0]))
+    for score, (i, j) in zip(scores.T, combinations(range(n_classes), 2), strict=True):
+        wins[i] += score > 0.0
+        wins[j] += score <= 0.0
+        means[i] += score / (n_classes - 1)
+        means[j] -= score / (n_classes - 1)
+    return np.array([wins, means])
+
+
+def led_by(p: Float, codes: Index) -> Float:
+    """The nearest probabilities in which the class of each code is the first of the largest ones."""
+    p = np.maximum(p, SMALLEST_PROBABILITY)
+    wrong = np.flatnonzero(p.argmax(axis=1) != codes)
+    if not wrong.size:
+        return p
+    rows, leaders = p[wrong], codes[wrong]
+    every = np.arange(wrong.size)
+    leader = rows[every, leaders]
+    rows[every, leaders] = -np.inf
+    others = -np.sort(-rows, axis=1)[:, :-1]
+    sums = np.cumsum(np.c_[leader, others], axis=1)
+    level = (sums / np.arange(1, p.shape[1] + 1)).max(axis=1)  # the mean of the leader and those above it
+    rows = np.minimum(rows, level[:, None])
+    rows[every, leaders] = level
+    behind = np.flatnonzero(rows.argmax(axis=1) != leaders)  # a tie with an earlier class
+    rows[behind, leaders[behind]] = np.nextafter(rows[behind].max(axis=1), 2.0)
+    p[wrong] = rows
+    return p
+
+
+# --- Slopes ----------------------------------------------------------------------------------------------------------
+
+
+def calibrate(estimator: Any, samples: Samples) -> None:
+    """Sets: ``probability_slopes_``, or removes it if the estimator is not to have probabilities.
+
+    If folds are missing, ``_missing_folds`` says so until `warn_of_missing_folds`.
+    """
+    vars(estimator).pop("probability_slopes_", None)
+    if not estimator.probability:
+        return
+    seed = estimator._seed()
+    fold = folds(samples, seed)
+    scores, scored = unseen_scores(estimator, samples, fold, seed)
+    seen = samples.weights > 0.0
+    if scored.any():  # else there was no time for any fold
+        seen &= fold < 0  # no fold could do without them
+    if seen.any():
+        scores[seen] = estimator._scores(samples.X[seen])
+    used = scored | seen
+    estimator.probability_slopes_ = best_slopes(
+        features_of(estimator, scores[used]), samples.codes[used], samples.weights[used]
+    )
+
+
+def best_slopes(features: Float, codes: Array, weights: Float) -> Float:
+    """The slopes under which the smoothed targets are most likely.
+
+    Features are divided by their typical spread first. One that vanishes takes the largest of the other slopes, or 1.
+    """
+    spread = np.ptp(features, axis=1)
+    share = (spread > 0.0) @ weights
+    known = np.flatnonzero(share > 0.0)
+    if not known.size:
+        return np.ones(features.shape[0])
+    size = (spread @ weights)[known] / share[known]
+    targets = smoothed_targets(codes, weights, features.shape[1])
+    likelihood = _Likelihood(features[known] / size[:, None, None], targets, weights / weights.sum())
+    slopes = np.zeros(features.shape[0])
+    slopes[known] = _minimiser(likelihood, np.ones(known.size)) / size
+    return np.where(share > 0.0, slopes, slopes.max())
+
+
+def smoothed_targets(codes: Array, weights: Float, n_classes: int) -> Float:
+    """Platt's targets, (classes, samples): the labels if each class had been seen as any other once more.
+
+    A class counts by the weights of its samples, but by their number at least: weights that sum to 1 are common.
+    """
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
+    counts = np.maximum(counts, np.bincount(codes, minlength=n_classes))
+    targets = np.tile(1.0 / (counts + n_classes), (n_classes, 1))
+    targets[np.diag_indices(n_classes)] *= counts + 1.0
+    return np.asarray(targets[:, codes])
+
+
+class _Likelihood(NamedTuple):
+    """The mean logarithmic loss of a softmax as a function of its slopes: convex."""
+
+    features: Float  # (slopes, classes, samples)
+    targets: Float
+    weights: Float
+
+    def value(self, t: Float) -> tuple[float, Float]:
+        """The loss, and the logarithms of the probabilities."""
+        logp = log_softmax(np.tensordot(t, self.features, axes=1))
+        return -float(np.sum(self.targets * logp, axis=0) @ self.weights), logp
+
+    def derivatives(self, logp: Float) -> tuple[Float, Float]:
+        """Gradient and Hessian."""
+        p = np.exp(logp)
+        gradient = np.sum(self.features * (p - self.targets), axis=1) @ self.weights
+        around = self.features - np.sum(self.features * p, axis=1, keepdims=True)
+        weighted = (around * (p * self.weights)).reshape(len(around), -1)
+        return gradient, weighted @ around.reshape(len(around), -1).T
+
+
+def _minimiser(function: _Likelihood, t: Float) -> Float:
+    """Projected Newton steps from ``t`` with backtracking; no slope falls below `SMALLEST_SLOPE`."""
+    value, logp = function.value(t)
+    for _ in range(NEWTON_STEPS):
+        gradient, hessian = function.derivatives(logp)
+        free = (t > SMALLEST_SLOPE) | (gradient < 0.0)
+        if np.abs(gradient[free]).max(initial=0.0) <= NEWTON_ACCURACY:
+            break
+        H = hessian[np.ix_(free, free)]
+        H[np.diag_indices_from(H)] += 1e-12 * np.trace(H) + 1e-300
+        step = np.zeros_like(t)
+        step[free] = np.linalg.solve(H, gradient[free])
+        for _ in range(60):
+            new = np.maximum(t - step, SMALLEST_SLOPE)
+            new_value, logp = function.value(new)
+            if new_value <= value + 1e-4 * float(gradient @ (new - t)):
+                break
+            step *= 0.5
+        if not new_value < value:  # as far as float64 can tell
+            break
+        t, value = new, new_value
+    return t
+
+
+def log_softmax(logits: Float) -> Float:
+    """Logarithms of the softmax over the first axis."""
+    logits = logits - logits.max(axis=0)
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=0)))
+
+
+# --- Folds -----------------------------------------------------------------------------------------------------------
+
+
+def folds(samples: Samples, seed: int) -> Index:
+    """The fold of each sample; -1 if its weight is zero or no sample of its class would be left for the others.
+
+    They are stratified, and decided by a hash of the sample's values: neither the order of the samples matters nor
+    whether a sample of weight 2 or two copies are given, because copies share a fold (unless there are many of them).
+    """
+    used = np.flatnonzero(samples.weights > 0.0)
+    key, codes = row_keys(samples.X, seed)[used], samples.codes[used]
+    _, group, copies = np.unique(key, return_inverse=True, return_counts=True)
+    alone = copies[group] >= MANY_COPIES
+    stratum = np.full(copies.size, codes.max())
+    np.minimum.at(stratum, group, codes)
+    stratum = np.where(alone, codes, stratum[group])
+    order = np.lexsort((group, stratum))
+    begins = np.diff(group[order], prepend=-1) != 0
+    fold = np.full(samples.weights.size, -1)
+    fold[used[order]] = (np.cumsum(begins | alone[order]) - 1) % FOLDS
+    for code in range(codes.max() + 1):
+        members = used[codes == code]
+        if (fold[members] == fold[members[0]]).all():
+            fold[members] = -1
+    return fold
+
+
+def row_keys(X: Any, seed: int) -> Array:
+    """A hash of each row's values; the same for dense and sparse rows, and for float32 and float64."""
+    if is_sparse(X):
+        hashes = _mixed(X.data, X.indices, seed)
+        sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+        return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
+    columns, out = np.arange(X.shape[1]), np.empty(X.shape[0], dtype=np.uint64)
+    for start in range(0, X.shape[0], TILE_ROWS):
+        tile = X[start : start + TILE_ROWS]
+        out[start : start + TILE_ROWS] = _mixed(tile, columns, seed).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def _mixed(values: Array, columns: Array, seed: int) -> Array:
+    """Hashes of values and their columns, 0 for a 0; by splitmix64, modulo 2^64."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0
+    salt = np.uint64((seed + 1) * ODD[0] % 2**64)
+    z = bits ^ (columns.astype(np.uint64) * np.uint64(ODD[1]) + salt)
+    for shift, odd in ((30, ODD[1]), (27, ODD[2]), (31, ODD[0])):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(odd)
+    return np.where(bits == 0, np.uint64(0), z ^ (z >> np.uint64(32)))
+
+
+def unseen_scores(estimator: Any, samples: Samples, fold: Index, seed: int) -> tuple[Float, Array]:
+    """Scores of each fold's samples by a model without them, and which samples have one: time may run out."""
+    scores, scored = np.zeros((fold.size, len(estimator.solutions_))), np.zeros(fold.size, dtype=bool)
+    waiting = [k for k in range(FOLDS) if (fold == k).any()]
+    wanted, stopped = len(waiting), _was_stopped(estimator.solutions_)
+    machine: _RowMachine | None = None
+    while waiting and not stopped:
+        left = None
+        if estimator.max_time is not None:
+            left = (samples.began + estimator.max_time - time.perf_counter()) / len(waiting)
+            if left <= 0.0:
+                break
+        machine = machine or _machine(estimator, samples, seed)
+        held_out = fold == waiting.pop()
+        solutions = machine.solve(held_out, left)
+        scores[held_out], scored[held_out] = machine.scores(solutions, np.flatnonzero(held_out)), True
+        stopped = _was_stopped(solutions)
+    if waiting:
+        estimator._missing_folds = _note_on_missing_folds(estimator, wanted - len(waiting), wanted, stopped)
+    return scores, scored
+
+
+def _was_stopped(solutions: Sequence[Solution]) -> bool:
+    return any(solution.status in STOPPED_BY_THE_USER for solution in solutions)
+
+
+def _note_on_missing_folds(estimator: Any, done: int, wanted: int, stopped: bool) -> str:
+    rest = f"rest on {done} of {wanted} folds" if done else "rest on the scores of the training samples: too sure"
+    reason, advice = ("the fit was stopped", "Let it finish") if stopped else ("max_time was used up", "Raise max_time")
+    name = type(estimator).__name__
+    return f"{name}: {reason} before all folds were solved, and the probabilities {rest}. {advice}."
+
+
+def warn_of_missing_folds(estimator: Any) -> None:
+    """Say that the probabilities are not what they should be, if that is so."""
+    note = vars(estimator).pop("_missing_folds", None)
+    if note is not None:
+        warnings.warn(note, ConvergenceWarning, stacklevel=4)
+
+
+class _Nobody:
+    """Listens to the folds: the user's callbacks are about the problem for all samples."""
+
+    listening = asked_to_stop = False
+
+    def begin_problem(self, name: str) -> None:
+        pass
+
+    def after_round(self, record: Record) -> bool:
+        return False
+
+    def end_problem(self) -> None:
+        pass
+
+
+class _RowMachine:
+    """Solves and scores the folds of an estimator that sees samples as rows of features.
+
+    A sample that is left out has weight zero, so that all folds share what was prepared for their tasks.
+    """
+
+    def __init__(self, estimator: Any, samples: Samples, seed: int) -> None:
+        self.estimator, self.samples, self.s = estimator, samples, samples.s
+        self.tasks = multiclass.binary_tasks(samples.codes, estimator.classes_, estimator.multi_class)
+        self.operators: dict[int, Any] = {}  # by the identity of the task
+        self.workers = workers_for(getattr(estimator, "n_jobs", 1))
+        self.rough = copy.copy(estimator)
+        self.rough.warm_start, self.rough.verbose, self.rough.tol = True, 0, max(estimator.tol, FOLD_TOL)
+        self.solver = make_solver(
+            estimator.solutions_[0].solver,
+            tol=self.rough.tol,
+            shrinking=estimator.shrinking,
+            max_memory=getattr(estimator, "cache_size", None),
+            seed=seed,
+        )
+
+    def solve(self, held_out: Array, seconds: float | None) -> list[Solution]:
+        """Solutions without the samples of a fold, from those with them."""
+        self.s = np.where(held_out, 0.0, self.samples.s)
+        self.rough.max_time = seconds
+        self.rough.solutions_ = [
+            self._without(solution, held_out[task.members])
+            for solution, task in zip(self.estimator.solutions_, self.tasks, strict=True)
+        ]
+        nobody: Any = _Nobody()
+        # Tasks that share rows take turns: who evaluates a row, and beside which others, decides its last bits.
+        share = self.tasks[0].members.size == self.samples.codes.size
+        return solve_tasks(
+            self.rough, self.tasks, self.pose, self.solver, nobody, Workers(1) if share else self.workers
+        )
+
+    def pose(self, task: Task) -> Any:
+        """The problem of a task without the samples that are left out."""
+        if id(task) not in self.operators:
+            self.operators[id(task)] = self._operator(task)
+        return self.estimator._problem(self.operators[id(task)], task.y, self.s[task.members])
+
+    def scores(self, solutions: Sequence[Solution], held_out: Index) -> Float:
+        """Scores of the samples that are left out, one column per task."""
+        pairs = zip(self.tasks, solutions, strict=True)
+        functions = [self.estimator._function(task, solution, self.pose) for task, solution in pairs]
+        W = np.array([function.w for function in functions])
+        return np.asarray(self.samples.X[held_out] @ W.T + [function.b for function in functions])
+
+    def _operator(self, task: Task) -> Any:
+        X = self.samples.X
+        return Rows(X if task.members.size == X.shape[0] else X[task.members])
+
+    def _without(self, solution: Solution, held_out: Array) -> Solution:
+        point = solution.point
+        assert point.alpha is not None
+        return replace(solution, point=Point(point.w, point.b, np.where(held_out, 0.0, point.alpha)), last=None)
+
+
+class _KernelMachine(_RowMachine):
+    """The same with a kernel."""
+
+    def __init__(self, estimator: Any, samples: Samples, seed: int) -> None:
+        super().__init__(estimator, samples, seed)
+        total = max(float(np.abs(solution.point.w).sum()) for solution in estimator.solutions_)
+        self.rows = SharedRows(training_operator(estimator, samples.X, self.workers), estimator.cache_size, total)
+
+    def scores(self, solutions: Sequence[Solution], held_out: Index) -> Float:
+        """Scores of the samples that are left out, one column per task."""
+        expansions, b = np.zeros((len(self.tasks), self.rows.n_samples)), np.zeros(len(self.tasks))
+        for k, (task, solution) in enumerate(zip(self.tasks, solutions, strict=True)):
+            function = self.estimator._function(task, solution, self.pose)
+            expansions[k, task.members], b[k] = function.alpha, function.b
+        return np.asarray(self.rows.many_sums(expansions, held_out).T + b)
+
+    def _operator(self, task: Task) -> Any:
+        if task.members.size == self.rows.n_samples:
+            return self.rows
+        return task_operator(self.estimator, self.samples.X, task, as_rows=False, workers=self.workers)
+
+    def _without(self, solution: Solution, held_out: Array) -> Solution:
+        solution = super()._without(solution, held_out)
+        return replace(solution, point=replace(solution.point, w=np.where(held_out, 0.0, solution.point.w)))
+
+
+def _machine(estimator: Any, samples: Samples, seed: int) -> _RowMachine:
+    kind = _RowMachine if estimator.solutions_[0].solver in LINEAR | OF_HULLS else _KernelMachine
+    return kind(estimator, samples, seed)
+
+
+class SharedRows(_AnyGram):
+    """A kernel matrix whose rows are kept for the problems to come, in at most ``megabytes``.
+
+    They are float32 if that is precise enough for sums whose weights have the absolute sum ``total``.
+    """
+
+    def __init__(self, gram: Gram, megabytes: float, total: float) -> None:
+        self.gram, self.n_samples, self.workers = gram, gram.n_samples, gram.workers
+        self._diagonal = gram.diagonal()
+        error = float(np.finfo(np.float32).eps * np.abs(self._diagonal).max(initial=0.0) * total)
+        self.fits_single = self.n_samples > DOUBLE_SAMPLES and error <= SINGLE_ERROR and gram.fits_single
+        self.dtype = np.dtype(np.float32 if self.fits_single else np.float64)
+        room = int(megabytes * 2**20 / (self.n_samples * self.dtype.itemsize))
+        self.stored = np.empty((min(self.n_samples, room), self.n_samples), dtype=self.dtype)
+        self.slot: Index = np.full(self.n_samples, -1)
+        self.sample: Index = np.empty(0, dtype=np.int64)  # in each slot
+        self._lock = threading.Lock()  # several classes may be learnt at the same time
+
+    @property
+    def positive(self) -> bool:
+        """That of the matrix itself."""
+        return self.gram.positive
+
+    def diagonal(self) -> Float:
+        """``K[i, i]``."""
+        return self._diagonal
+
+    def columns(self, samples: Index | None, dtype: Any) -> Index:
+        """The samples' numbers."""
+        return np.arange(self.n_samples) if samples is None else samples
+
+    def write_rows(self, samples: Index, columns: Index, scale: float, shift: float, out: Array, slots: Index) -> None:
+        """``out[slots] = scale * K[samples, columns] + shift``."""
+        stored = self._store(samples)
+        source, target, plain = self.slot[samples[stored]], slots[stored], (scale, shift) == (1.0, 0.0)
+        if columns.size < self.n_samples:
+            values = self.stored[source[:, None], columns]
+            out[target] = values if plain else scale * values + shift
+        else:
+            for row, place in zip(source, target, strict=True):  # a copy of many rows at once would be another one
+                out[place] = self.stored[row] if plain else scale * self.stored[row] + shift
+        if not stored.all():
+            some = self.gram.columns(columns, self.dtype)
+            self.gram.write_rows(samples[~stored], some, scale, shift, out, slots[~stored])
+
+    def sums(self, weights: Float, columns: Index) -> Float:
+        """``K[columns, :] @ weights``."""
+        return self.many_sums(weights[None], columns)[0]
+
+    def many_sums(self, weights: Float, columns: Index) -> Float:
+        """``weights @ K[:, columns]``."""
+        self._store(np.flatnonzero(weights.any(axis=0)))
+        known = self.sample
+        out = (weights[:, known].astype(self.dtype) @ self.stored[: known.size]).astype(np.float64)
+        rest = weights.copy()
+        rest[:, known] = 0.0
+        for k in np.flatnonzero(rest.any(axis=1)):
+            out[k] += self.gram.sums(rest[k], self._all)
+        return out if columns.size == self.n_samples else out[:, columns]
+
+    @cached_property
+    def _all(self) -> Any:
+        return self.gram.columns(None, self.dtype)
+
+    def _store(self, samples: Index) -> Array:
+        """Evaluate rows that are missing, as long as there is room; which ones are stored now."""
+        with self._lock:
+            first = self.sample.size
+            missing = samples[self.slot[samples] < 0][: self.stored.shape[0] - first]
+            if missing.size:
+                slots = np.arange(first, first + missing.size)
+                self.gram.write_rows(missing, self._all, 1.0, 0.0, self.stored, slots)
+                self.sample, self.slot[missing] = np.concatenate([self.sample, missing]), slots
+            return np.asarray(self.slot[samples] >= 0)

@@ -1,0 +1,269 @@
+"""What each kernel machine minimises, and how its dual variables are read.
+
+The nu machines are quadratic programs over the signed variables ``a`` with fixed sums. Their multipliers hold what the
+user asks for:
+
+==============  =====================================  ===========================
+machine         sums                                   multipliers
+==============  =====================================  ===========================
+nu-SVC          ``+-nu S / 2`` over each class         ``b - rho`` and ``b + rho``
+hard margin     ``+-1`` over each class                ``b - rho`` and ``b + rho``
+nu-SVR          ``+-C nu S / 2`` over each side        ``b + epsilon, b - epsilon``
+one-class SVM   ``nu S``                               ``-rho``
+==============  =====================================  ===========================
+
+``S`` is the sum of the sample weights ``s``, which are the bounds of the variables too: weight 2 is two copies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.loop.certificate import Certifiable
+from maxmargin.loop.solution import Solution, Status
+from maxmargin.operators import Gram
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
+from maxmargin.parts.penalties import L1, L2, ElasticNet
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
+from maxmargin.protocols import Features, Float, Index, Intercept, Operator, Penalty
+
+VANISHING = 1e-12
+GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
+
+
+def l1_share(model: Any) -> float:
+    """``r`` in the penalty ``r |w|_1 + (1 - r)/2 |w|^2`` of a linear model: what `penalty` says, else `l1_ratio`."""
+    penalty = getattr(model, "penalty", "l2")
+    if penalty in ("l2", "l1"):
+        return float(penalty == "l1")
+    return float(model.l1_ratio or 0.0)
+
+
+def penalty_of(model: Any, strength: float = 1.0) -> Any:
+    """The penalty of a linear model."""
+    r = l1_share(model)
+    if r in (0.0, 1.0):
+        return L1(strength) if r else L2(strength)
+    return ElasticNet(strength, r)
+
+
+def hinge_problem(operator: Operator, y: Float, s: Float, loss: str, intercept: Intercept) -> Problem:
+    """``1/2 |f|^2 + sum_i s_i max(0, 1 - y_i (f(x_i) + b))``, or the same with squares."""
+    return Problem(operator, y, Hinge() if loss == "hinge" else SquaredHinge(), L2(1.0), s, intercept)
+
+
+def tube_problem(
+    operator: Operator, y: Float, s: Float, loss: str, epsilon: float, intercept: Intercept, scale: float = 1.0
+) -> Problem:
+    """``1/2 |f|^2 + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, or the same with squares.
+
+    A penalised intercept adds ``b^2 / (2 scale^2)``.
+    """
+    kind: Any = EpsilonInsensitive if loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
+    return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept, scale)
+
+
+def logistic_problem(
+    operator: Operator, y: Float, s: Float, penalty: Penalty, intercept: Intercept, scale: float
+) -> Problem:
+    """``R(w) + sum_i s_i log(1 + exp(-y_i (w.x_i + b)))``; a penalised intercept adds ``R(b / scale)``."""
+    return Problem(operator, y, Logistic(), penalty, s, intercept, scale)
+
+
+def softmax_problem(
+    rows: Features, codes: Index, n_classes: int, s: Float, intercept: Intercept, scale: float
+) -> SoftmaxProblem:
+    """The same for several classes at once: ``1/2 |W|^2 - sum_i s_i log p_i`` with ``p_i`` of the class of sample i."""
+    return SoftmaxProblem(rows, codes, n_classes, 1.0, s, intercept, scale)
+
+
+def nu_classification(operator: Operator, y: Float, s: Float, nu: float) -> BoxQP | HullDistance:
+    """``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))``: of a kernel as its dual, of rows as hulls.
+
+    For ``f(x) = w.x`` the best ``rho`` and ``b`` leave ``1/2 |w|^2 - street(w)``, and the best multiple of ``w`` leaves
+    minus half of the squared distance of two reduced hulls, blown up by ``nu S / 2``.
+    """
+    positive = y > 0.0
+    total = min(0.5 * nu * float(s.sum()), float(s[positive].sum()), float(s[~positive].sum()))
+    if isinstance(operator, Features):
+        return HullDistance(operator, y, s, total)
+    return _without_linear_term(
+        operator,
+        low=np.where(positive, 0.0, -s),
+        high=np.where(positive, s, 0.0),
+        group=np.where(positive, 0, 1),
+        totals=np.array([total, -total]),
+    )
+
+
+def hull_distance(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistance:
+    """``1/2 |f|^2 - 2 rho`` with ``y_i (f(x_i) + b) >= rho`` for all i: the hard margin, as the distance of two hulls.
+
+    The variables are two convex combinations, one of each class, as close to each other as possible. If they meet,
+    they prove that no function separates the classes. Samples of weight zero take no part.
+    """
+    positive, used = y > 0.0, s > 0.0
+    if isinstance(operator, Features):
+        return HullDistance(operator, y, used.astype(np.float64))
+    return _without_linear_term(
+        operator,
+        low=np.where(used & ~positive, -1.0, 0.0),
+        high=np.where(used & positive, 1.0, 0.0),
+        group=np.where(positive, 0, 1),
+        totals=np.array([1.0, -1.0]),
+    )
+
+
+def widest_street(problem: Problem | BoxQP | HullDistance, point: Point) -> tuple[float, float]:
+    """Half the width ``rho`` of the street between two hulls, in the direction of a point, and the middle ``-b``."""
+    if isinstance(problem, HullDistance):
+        first, last = problem.edges(problem.operator.apply(point.w))
+    else:
+        assert isinstance(problem, BoxQP)
+        assert point.alpha is not None
+        f = problem.scores(problem.feasible(point.alpha))
+        first, last = float(f[problem.high > 0.0].min()), float(f[problem.low < 0.0].max())
+    return 0.5 * (first - last), -0.5 * (first + last)
+
+
+def divided(point: Point, b: float, divisor: float) -> Point:
+    """The function of a point with the intercept ``b``, divided by a number."""
+    assert point.alpha is not None
+    return Point(point.w / divisor, b / divisor, point.alpha / divisor)
+
+
+def not_separable(solution: Solution) -> Solution:
+    """A solution whose dual variables are the proof that two hulls meet."""
+    return replace(solution, status=Status.NOT_SEPARABLE)
+
+
+def nu_regression(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
+    """``1/2 |f|^2 + nu S epsilon + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, as its dual."""
+    n, total = y.size, 0.5 * nu * float(s.sum())
+    return BoxQP(
+        gram=gram,
+        q=np.tile(y, 2),
+        low=np.concatenate([np.zeros(n), -s]),
+        high=np.concatenate([s, np.zeros(n)]),
+        D=np.zeros(2 * n),
+        sample=np.tile(np.arange(n), 2),
+        group=np.repeat([0, 1], n),
+        totals=np.array([total, -total]),
+    )
+
+
+def one_class(gram: Gram, s: Float, nu: float) -> BoxQP:
+    """``1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))``, as its dual."""
+    group = np.zeros(s.size, dtype=np.int64)
+    return _without_linear_term(gram, np.zeros(s.size), s, group, np.array([nu * float(s.sum())]))
+
+
+def _without_linear_term(gram: Any, low: Float, high: Float, group: Any, totals: Float) -> BoxQP:
+    zeros = np.zeros(low.size)
+    return BoxQP(gram, zeros, low, high, D=zeros, sample=np.arange(low.size), group=group, totals=totals)
+
+
+def largest_nu(y: Float, s: Float) -> float:
+    """The largest feasible nu of a binary problem: the lighter class must be able to carry half of ``nu S``."""
+    positive, negative = float(s[y > 0.0].sum()), float(s[y < 0.0].sum())
+    return 2.0 * min(positive, negative) / (positive + negative)
+
+
+def nu_of_cap(cap: float, total: float) -> float:
+    """``2 / (cap S)``: the nu whose convex combinations give no sample more than ``cap`` of its class; its own inverse.
+
+    ``cap`` is the nu of the reduced hulls, where the variables of a class sum to 1 (Saddle-SVC, equation 6).
+    """
+    return 2.0 / (cap * total)
+
+
+def first_point(problem: Certifiable) -> Point | None:
+    """A feasible point with few non-zero variables, for a program whose sums forbid zero.
+
+    Each group is filled up variable by variable, in an order that is spread evenly over the samples.
+    """
+    if not isinstance(problem, BoxQP) or not problem.totals.any():
+        return None
+    a = np.zeros(problem.q.size)
+    for g, total in enumerate(problem.totals):
+        members = np.flatnonzero(problem.group == g)
+        members = members[np.argsort(np.arange(members.size) * GOLDEN_RATIO % 1.0)]
+        reach = (problem.high if total > 0.0 else problem.low)[members]
+        before = np.cumsum(reach) - reach
+        a[members] = np.clip(total - before, np.minimum(reach, 0.0), np.maximum(reach, 0.0))
+    return Point(problem.expansion(a), 0.0, a)
+
+
+def rounding_level(problem: Certifiable) -> float:
+    """Below this, values of a nu program are zero as far as float64 can tell, and their relative gap means nothing.
+
+    That happens: without a linear term the value is minus half the squared distance of two reduced convex hulls (or of
+    one and the origin), and these may touch. Solvers would go on forever.
+    """
+    if not isinstance(problem, BoxQP):
+        return 0.0
+    total = float(np.abs(problem.totals).sum())
+    largest = float(np.abs(problem.gram.diagonal()).max(initial=0.0))
+    return VANISHING * total * (0.5 * total * largest + float(np.abs(problem.q).max(initial=0.0)))
+
+
+def multipliers(qp: Problem | BoxQP | HullDistance, point: Point) -> Float:
+    """The best multiplier of each group at a point.
+
+    If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken.
+    """
+    assert isinstance(qp, BoxQP)
+    assert point.alpha is not None
+    a = qp.feasible(point.alpha)
+    f = qp.scores(a)
+    _, _, b = qp.values(a, f)
+    for g, total in enumerate(qp.totals):
+        members = (qp.group == g) & (qp.low < qp.high)
+        r = (qp.q - f)[members]
+        if total >= qp.high[members].sum() * (1.0 - 1e-12):
+            b[g] = r.min()
+        elif total <= qp.low[members].sum() * (1.0 - 1e-12):
+            b[g] = r.max()
+    return b
+
+
+def certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
+    """Primal value at the expansion ``w`` with the multipliers ``b``, and dual value at ``a``; needs ``D = 0``."""
+    a = qp.feasible(a)
+    dual_f = qp.scores(a)
+    f = qp.gram.apply(w) if not np.array_equal(w, qp.expansion(a)) else dual_f[: w.size]
+    r = qp.q - f[qp.sample] - b[qp.group]
+    primal = 0.5 * float(w @ f) + float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
+    dual = float(qp.q @ a) - 0.5 * float(a @ dual_f) if qp.gram.positive else -math.inf
+    return Certificate(primal, dual)
+
+
+def street_certificate(problem: HullDistance, w: Float, b: float, rho: float, a: Float) -> Certificate:
+    """The formula of nu-SVM at coefficients, an intercept and a margin, and the dual value at ``a``, from rows."""
+    rows, a = problem.operator, problem.feasible(a)
+    missing = np.maximum(rho - problem.y * (rows.apply(w) + b), 0.0)
+    primal = 0.5 * float(w @ w) - 2.0 * problem.total * rho + float(problem.cap @ missing)
+    z = rows.adjoint(a)
+    return Certificate(primal, -0.5 * float(z @ z))
+
+
+def both_sides(qp: BoxQP, alpha: Float) -> Float:
+    """The variables of both sides of the tube that belong to the expansion ``alpha`` of a nu-regression.
+
+    Where the sums ask for more than ``|alpha|``, both variables of a sample move apart, which changes nothing else.
+    """
+    a = np.concatenate([np.maximum(alpha, 0.0), np.minimum(alpha, 0.0)])
+    room = np.maximum(qp.high[: alpha.size] - np.abs(alpha), 0.0)
+    missing = float(qp.totals[0]) - float(a[: alpha.size].sum())
+    if missing > 0.0 and room.any():
+        extra = room * (missing / float(room.sum()))
+        a += np.concatenate([extra, -extra])
+    return a

@@ -1,0 +1,1 @@
+"""The one loop, and what it needs: certificates, solutions, interrupts, progress, checkpoints."""

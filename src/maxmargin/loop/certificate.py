@@ -1,0 +1,52 @@
+"""The judge: primal value, dual value and gap at a point, recomputed from scratch.
+
+Solvers maintain gradients, scores and coefficients that drift; nothing they maintain is used here.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
+
+
+class Certifiable(Protocol):
+    """Anything with a primal and a dual value: ``Problem`` and ``BoxQP``."""
+
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at a point."""
+
+
+def certify(problem: Certifiable, point: Point) -> Certificate:
+    """Judge a point of a problem.
+
+    Raises
+    ------
+    FloatingPointError
+        If a value is NaN: a point with non-finite coefficients has no certificate.
+
+    """
+    return _a_number(problem.certify(point))
+
+
+def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:
+    """A point with the dual variables that the slopes at its coefficients suggest, and the judgement of both.
+
+    As `certify`, with one product less than if the dual variables were found first.
+    """
+    point, certificate = problem.completed(point)
+    return point, _a_number(certificate)
+
+
+def _a_number(certificate: Certificate) -> Certificate:
+    if certificate.primal != certificate.primal or certificate.dual != certificate.dual:
+        raise FloatingPointError(
+            "The primal or dual value is not a number: the coefficients overflowed. Scale the columns of X to a "
+            "common range, or lower C."
+        )
+    return certificate

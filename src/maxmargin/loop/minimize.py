@@ -1,0 +1,317 @@
+"""The one loop: every solver is run, stopped, judged and recorded here.
+
+A solver only makes progress. When to stop (gap, iterations, time, Ctrl-C, callback, no more progress), which point to
+keep, and what the history says are decided in this file, once. A solver may suggest that it is finished; only the
+certificate concludes.
+
+If the rows of a problem are spread over clients, every client runs this loop, in lock step: clock, Ctrl-C and callback
+are those of rank 0, whom the others hear once per round.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from maxmargin.communicators import ALONE
+from maxmargin.loop.certificate import Certifiable, certify
+from maxmargin.loop.checkpoint import Checkpoints
+from maxmargin.loop.interrupts import Interrupts
+from maxmargin.loop.progress import ProgressLine
+from maxmargin.loop.solution import Record, Solution, Status
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.protocols import Array, Communicator
+from maxmargin.solvers.solver import AnySolver, Resumable, State
+from maxmargin.threads import one_blas_thread
+
+Callback = Callable[[Record], Any]
+
+# A fit is stalled when the best gap has not fallen by a tenth while the work grew fivefold. First-order methods have
+# long plateaus: "doubled" gave up on a9a at 1.4e-6 on its way to 1e-6.
+STALL_FACTOR = 0.9
+STALL_ROUNDS = 200
+STALL_GROWTH = 4
+HISTORY_LENGTH = 1024
+ENDED = (Status.CONVERGED, Status.STALLED, Status.NOT_SEPARABLE, Status.NOT_CONVEX)  # nothing is left to go on with
+UNLIMITED = 2**62
+REMEMBERED: dict[str, Callable[[float], float]] = {  # of the loop, by checkpoints
+    "rounds": int,
+    "passes": float,
+    "judged_at": int,
+    "progress_gap": float,
+    "progress_round": int,
+}
+
+
+def minimize(
+    problem: Certifiable,
+    solver: AnySolver,
+    *,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    callback: Callback | None = None,
+    warm: Solution | Point | None = None,
+    verbose: int = 0,
+    interrupts: Interrupts | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+) -> Solution:
+    """Solve a problem and prove how well.
+
+    Parameters
+    ----------
+    problem : Problem or BoxQP
+        What to solve.
+    solver : AnySolver
+        How to make progress.
+    tol : float
+        Stop when the certified relative duality gap is at most this.
+    max_iter : int, optional
+        Limit on the solver's iterations (epochs, pair steps, ...).
+    max_time : float, optional
+        Limit in seconds, certification included.
+    callback : callable, optional
+        Called with a `Record` after every round; the fit stops if it returns a true value.
+    warm : Solution or Point, optional
+        Where to start.
+    verbose : int
+        1 shows a progress line on standard error.
+    interrupts : Interrupts, optional
+        Of a fit of several problems, so that Ctrl-C between two of them is noticed too.
+    checkpoint : path, optional
+        Where to go on from if the fit was killed or stopped: each client has a file of this name with its rank behind
+        it, and goes on if there is one. `warm` counts only if there is none. A fit that ends by itself removes it.
+    checkpoint_every : float
+        Seconds between two checkpoints.
+
+    Returns
+    -------
+    Solution
+        The best certified point with its certificate, a status and the history.
+
+    Raises
+    ------
+    ValueError
+        If the solver does not support the problem; the message says why. If a checkpoint is not whole, or belongs to
+        another fit.
+
+    """
+    reason = solver.supports(problem)
+    if reason is not None:
+        raise ValueError(f"solver={solver.name!r} cannot solve this problem: {reason}.")
+    clock = time.perf_counter
+    communicator = getattr(problem, "communicator", ALONE)
+    listening = bool(communicator.broadcast(np.array([float(callback is not None)]))[0])
+    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
+    run = _Run(problem, solver, tol, max_time, communicator, clock(), clock)
+    start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
+    with one_blas_thread(), interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+        saved = None if checkpoints is None else checkpoints.latest()
+        if saved is None:
+            state = solver.start(problem, start)
+            status = run.judge(state, interrupts)
+        else:
+            state, status = run.resume(saved)
+        saved_at = 0.0
+        while status is None:
+            limit = UNLIMITED if max_iter is None else max_iter - state.iterations
+            if limit <= 0:
+                status = run.judge(state, interrupts) or Status.MAX_ITER
+                break
+            state = solver.advance(problem, state, limit)
+            status = run.look(state, interrupts)
+            line.show(run.history[-1])
+            stop = callback is not None and bool(callback(run.history[-1]))
+            if listening:
+                stop = bool(communicator.broadcast(np.array([float(stop)]))[0])
+            if stop and status is None:
+                status = run.judge(state, interrupts) or Status.CALLBACK
+            if checkpoints is not None and status is None and run.seconds - saved_at >= checkpoint_every:
+                checkpoints.save(run.saved(state))
+                saved_at = run.seconds
+        if checkpoints is not None:
+            if status in ENDED:
+                checkpoints.remove()
+            else:
+                checkpoints.save(run.saved(state))
+    return run.solution(status, state)
+
+
+def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate]) -> tuple[Point, Certificate]:
+    """The better coefficients and the better dual variables of two points, with what is known of them."""
+    (early, before), (late, after) = one, other
+    primal, coefficients = (before.primal, early) if before.primal < after.primal else (after.primal, late)
+    dual, variables = (before.dual, early) if before.dual > after.dual else (after.dual, late)
+    return Point(coefficients.w, coefficients.b, variables.alpha), Certificate(primal, dual, after.passes)
+
+
+def _arrays(point: Point) -> dict[str, Array]:
+    """A point as arrays."""
+    dual = {} if point.alpha is None else {"alpha": point.alpha}
+    return {"w": point.w, "b": np.array(point.b), **dual}
+
+
+def _point(arrays: dict[str, Array]) -> Point:
+    """A point from its arrays."""
+    return Point(arrays["w"], float(arrays["b"]), arrays.get("alpha"))
+
+
+class _Run:
+    """What the loop remembers: the best certified point, the history, and what certificates cost."""
+
+    def __init__(
+        self,
+        problem: Certifiable,
+        solver: AnySolver,
+        tol: float,
+        max_time: float | None,
+        communicator: Communicator,
+        began: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.problem, self.solver, self.tol, self.max_time = problem, solver, tol, max_time
+        self.communicator, self.began, self.clock = communicator, began, clock
+        self.seconds = 0.0  # since the fit began, as all clients know it
+        self.best: tuple[Point, Certificate] | None = None
+        self.last: Point | None = None  # judged, though not the best perhaps
+        self.history: list[Record] = []
+        self.rounds = 0
+        self.passes = 0.0  # spent on certificates
+        self.seconds_per_pass = 0.0
+        self.judged_at = -1  # iterations of the state that was judged last
+        self.progress_gap, self.progress_round = math.inf, 0
+
+    def look(self, state: State, interrupts: Interrupts) -> Status | None:
+        """Decide after a round whether to go on. Certifies if there is reason to."""
+        self.rounds += 1
+        own = np.array([self._seconds(), self.seconds_per_pass, float(interrupts.pending)])
+        self.seconds, self.seconds_per_pass, pending = self.communicator.broadcast(own).tolist()
+        if pending:
+            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=0.5)
+        if self.max_time is not None and self.seconds + self._reserve(state) >= self.max_time:
+            left = self.max_time - self.seconds
+            return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(left, 0.2) * 2.0)
+        if self._claims_to_be_done(state) or self._check_is_due(state):
+            status = self.judge(state, interrupts)
+            if status is not None:
+                return status
+            if self.best is not None and self.best[1].dual == -math.inf and self._claims_to_be_done(state):
+                return Status.NOT_CONVEX
+            if state.exhausted:
+                return Status.STALLED
+        else:
+            self._record(state, state.estimate[0], state.estimate[1], certified=False)
+        return self.judge(state, interrupts) or Status.STALLED if self._is_stalled() else None
+
+    def judge(self, state: State, interrupts: Interrupts) -> Status | None:
+        """Certify the solver's point and keep it if it is the best; the status if the fit may end with it."""
+        if self.judged_at == state.iterations:
+            return None
+        began = self.clock()
+        point = self.solver.point(self.problem, state)
+        try:
+            with interrupts.immediate() if self.communicator.size == 1 else nullcontext():  # others would wait
+                certificate = certify(self.problem, point)
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            return Status.INTERRUPTED
+        self.judged_at, self.last = state.iterations, point
+        self.passes += certificate.passes
+        if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start may contain compilation
+            self.seconds_per_pass = (self.clock() - began) / certificate.passes
+        if self.best is not None and self.problem.separable:
+            point, certificate = best_parts(self.best, (point, certificate))
+        if self.best is None or certificate.rank <= self.best[1].rank:
+            self.best = point, certificate
+        self._record(state, certificate.primal, certificate.dual, certified=True)
+        return Status.CONVERGED if certificate.relative_gap <= self.tol else None
+
+    def solution(self, status: Status, state: State) -> Solution:
+        """The best point with everything known about it."""
+        assert self.best is not None
+        point, certificate = self.best
+        return Solution(
+            point=point,
+            certificate=certificate,
+            status=status,
+            solver=self.solver.at_work(state),
+            tol=self.tol,
+            iterations=state.iterations,
+            seconds=self._seconds(),
+            history=tuple(self.history),
+            last=self.last,
+        )
+
+    def saved(self, state: State) -> dict[str, Array]:
+        """What a checkpoint holds: the state of the solver, or its point, and what the loop remembers."""
+        assert self.best is not None
+        point, certificate = self.best
+        arrays = {"best_" + name: value for name, value in _arrays(point).items()}
+        numbers = [getattr(self, name) for name in REMEMBERED]
+        arrays["remembered"] = np.array([*numbers, certificate.primal, certificate.dual, certificate.passes])
+        if isinstance(self.solver, Resumable):
+            state_of = self.solver.saved(state)
+        else:
+            state_of = _arrays(self.solver.point(self.problem, state))
+        return arrays | {"solver_" + name: value for name, value in state_of.items()}
+
+    def resume(self, saved: dict[str, Array]) -> tuple[Any, Status | None]:
+        """The state of a checkpoint, and the status if it is good enough already."""
+        parts = {name.removeprefix("solver_"): value for name, value in saved.items() if name.startswith("solver_")}
+        *numbers, primal, dual, passes = saved["remembered"].tolist()
+        best = {name.removeprefix("best_"): value for name, value in saved.items() if name.startswith("best_")}
+        self.best = _point(best), Certificate(primal, dual, passes)
+        if isinstance(self.solver, Resumable):
+            for (name, kind), number in zip(REMEMBERED.items(), numbers, strict=True):
+                setattr(self, name, kind(number))
+            state = self.solver.restored(self.problem, parts)
+        else:
+            state = self.solver.start(self.problem, _point(parts))
+        self._record(state, primal, dual, certified=True)
+        return state, Status.CONVERGED if self.best[1].relative_gap <= self.tol else None
+
+    def _stop_in_time(self, state: State, interrupts: Interrupts, status: Status, patience: float) -> Status:
+        """Judge the last point too, unless that would take longer than the user should wait."""
+        if self._reserve(state) <= patience:
+            return self.judge(state, interrupts) or status
+        self._record(state, state.estimate[0], state.estimate[1], certified=False)
+        return status
+
+    def _claims_to_be_done(self, state: State) -> bool:
+        primal, dual = state.estimate
+        return state.exhausted or Certificate(primal, dual).relative_gap <= self.tol
+
+    def _check_is_due(self, state: State) -> bool:
+        """At rounds 1, 2, 4, 8, ..., as long as certificates, this one included, stay a small share of the work."""
+        power_of_two = self.rounds & (self.rounds - 1) == 0
+        return power_of_two and self.passes + state.certificate_passes <= 0.1 * state.counters["passes"]
+
+    def _is_stalled(self) -> bool:
+        last = Certificate(self.history[-1].primal, self.history[-1].dual)
+        gap = last.gap if last.relative_gap < math.inf else math.inf
+        if gap < STALL_FACTOR * self.progress_gap:
+            self.progress_gap, self.progress_round = gap, self.rounds
+        return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)
+
+    def _record(self, state: State, primal: float, dual: float, certified: bool) -> None:
+        if len(self.history) >= HISTORY_LENGTH:  # thin out: a long fit is drawn well enough by every other line
+            self.history = self.history[::2]
+        counters = dict(state.counters)
+        if traffic := getattr(self.communicator, "traffic", None):
+            counters |= traffic.counters
+        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters))
+
+    def _seconds(self) -> float:
+        return self.clock() - self.began
+
+    def _reserve(self, state: State) -> float:
+        """Seconds that a certificate of the present point would take."""
+        return self.seconds_per_pass * state.certificate_passes

@@ -1,0 +1,73 @@
+"""What a solver returns: a point, the certificate that judges it, why it stopped, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from maxmargin.problems.point import Certificate, Point
+
+
+class Status(Enum):
+    """Why a fit stopped. The value is the sentence that a user reads."""
+
+    CONVERGED = "Converged: the certified relative duality gap is within the tolerance"
+    MAX_ITER = "Stopped at the iteration limit before the tolerance was reached"
+    MAX_TIME = "Stopped at the time limit before the tolerance was reached"
+    INTERRUPTED = "Stopped by Ctrl-C; the best point so far was kept"
+    CALLBACK = "Stopped by a callback; the best point so far was kept"
+    STALLED = "Stopped because rounding errors or ill conditioning prevent further progress"
+    NOT_SEPARABLE = "Stopped with a proof: the convex hulls of two classes meet, so there is no margin between them"
+    NOT_CONVEX = "Stopped without a proof: the kernel is not positive semi-definite on these samples"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a fit's history."""
+
+    seconds: float
+    iterations: int
+    primal: float
+    dual: float
+    certified: bool  # recomputed from scratch, or the solver's own estimate
+    counters: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def relative_gap(self) -> float:
+        """Relative duality gap of this line."""
+        return Certificate(self.primal, self.dual).relative_gap
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best point that was found, what it is worth, and why the search ended."""
+
+    point: Point
+    certificate: Certificate
+    status: Status
+    solver: str
+    tol: float
+    iterations: int
+    seconds: float
+    history: tuple[Record, ...] = ()
+    last: Point | None = None  # the point that was judged last: where a warm start goes on
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The status by name: skops cannot restore members of an Enum.
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["status"] = Status[state["status"]]
+
+    @property
+    def message(self) -> str:
+        """The status with its numbers, in one sentence."""
+        return (
+            f"{self.status}: relative gap {self.certificate.relative_gap:.2e} (asked for {self.tol:.0e}) "
+            f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s."
+        )

@@ -1,0 +1,1 @@
+"""What problems are made of: losses, penalties and kernels."""

@@ -1,0 +1,1 @@
+"""What to solve: problems with their primal and dual value."""

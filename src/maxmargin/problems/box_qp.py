@@ -1,0 +1,234 @@
+"""BoxQP: the quadratic program behind every hinge-type problem with a kernel.
+
+    minimise  1/2 a^T (K + shift) a + 1/2 sum_v D_v a_v^2 - q^T a
+    subject to  low <= a <= high,  sum of a over group g = total_g
+
+The variables are signed, so no labels appear: C-SVC has one group with total 0, a penalised intercept has none and a
+``shift``; nu-SVC has one group per class; regression has two variables per sample, one per side of the tube; one-class
+has total 1; the hard margin has an infinite box. ``K`` is seen through blocks of rows only.
+
+Its Lagrangian dual, with a multiplier ``b_g`` per group and the function ``f = K a / lam``, is the primal of the user's
+problem: ``1/2 |f|^2 + sum_v max_a [a (q_v - f_v - b_g) - D_v a^2 / 2] + sum_g b_g total_g``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin._jit import compiled, compiled_methods
+from maxmargin.numerics.bisection import middle_minimiser
+from maxmargin.operators import Gram
+from maxmargin.parts.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    HuberHinge,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Float, Index
+
+
+@dataclass(frozen=True, eq=False)
+class BoxQP:
+    """A quadratic program over a box with up to two groups of variables whose sums are fixed."""
+
+    gram: Gram
+    q: Float  # linear term
+    low: Float
+    high: Float
+    D: Float  # extra diagonal
+    sample: Index  # row of K that belongs to each variable
+    group: Index  # 0 or 1; ignored if there are no totals
+    totals: Float  # of each group: 0, 1 or 2 of them
+    lam: float = 1.0  # K is divided by it
+    shift: float = 0.0  # added to every entry of K / lam: a penalised intercept
+
+    @staticmethod
+    def obstacle(problem: Problem) -> str | None:
+        """Why a problem is not of this form, or ``None``."""
+        if not problem.kernelised:
+            return "it needs a kernel matrix; this problem has rows of features"
+        if not isinstance(problem.loss, tuple(_REDUCTIONS)):
+            return f"it needs a loss with a quadratic dual; this problem has {type(problem.loss).__name__}"
+        return None
+
+    @classmethod
+    def of(cls, problem: Problem) -> BoxQP:
+        """The dual of a problem with a kernel and a piecewise quadratic loss."""
+        q, D, sides = _REDUCTIONS[type(problem.loss)](problem.loss, problem.y, problem.s)
+        low, high = problem.dual_box()
+        if sides == 2:  # the positive and the negative part of each dual variable
+            low, high = np.concatenate([np.zeros_like(low), low]), np.concatenate([high, np.zeros_like(high)])
+        n = problem.operator.n_samples
+        return cls(
+            gram=problem.operator,  # type: ignore[arg-type]
+            q=q,
+            low=low,
+            high=high,
+            D=D,
+            sample=np.tile(np.arange(n), sides),
+            group=np.zeros(sides * n, dtype=np.int64),
+            totals=np.zeros(1 if problem.intercept == "free" else 0),
+            lam=problem.lam,
+            shift=problem.intercept_scale**2 / problem.lam if problem.intercept == "penalised" else 0.0,
+        )
+
+    def expansion(self, a: Float) -> Float:
+        """Coefficients over the samples: the variables of each sample added up."""
+        return np.bincount(self.sample, weights=a, minlength=self.gram.n_samples).astype(np.float64, copy=False)
+
+    def values(self, a: Float, fa: Float) -> tuple[float, float, Float]:
+        """Primal value, dual value and multipliers at ``a``; ``fa`` is the score that belongs to each variable."""
+        quadratic = 0.5 * float(a @ fa)
+        dual = float(self.q @ a) - quadratic - 0.5 * float(self.D @ (a * a))
+        b = np.zeros(self.totals.size)
+        primal = quadratic
+        if not b.size:
+            primal += _support(self.q - fa, 0.0, self.low, self.high, self.D)
+        for g, total in enumerate(self.totals):
+            members = np.flatnonzero(self.group == g)
+            r, box = self.q[members] - fa[members], (self.low[members], self.high[members], self.D[members])
+            b[g] = middle_minimiser(_MultiplierSlope(r, *box, float(total)), float(np.abs(r).max(initial=0.0)))
+            primal += _support(r, b[g], *box) + b[g] * total
+        return float(primal), dual, b
+
+    def scores(self, a: Float) -> Float:
+        """The entries of ``(K / lam + shift) a`` that belong to the variables, from scratch."""
+        beta = self.expansion(a)
+        f = self.gram.apply(beta) / self.lam + self.shift * beta.sum()
+        return np.asarray(f[self.sample])
+
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return False
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at the variables ``point.alpha``, moved into the feasible set first."""
+        if point.alpha is None:
+            raise ValueError("A BoxQP is certified at its variables: the point needs alpha.")
+        if not np.isfinite(point.alpha).all():
+            return Certificate(math.inf, -math.inf)
+        a = self.feasible(point.alpha)
+        primal, dual, _ = self.values(a, self.scores(a))
+        if not self.gram.positive:  # without weak duality, the dual value bounds nothing
+            dual = -math.inf
+        return Certificate(primal, dual, self.gram.passes(self.expansion(a)))
+
+    def feasible(self, a: Float) -> Float:
+        """``a`` clipped to its box, each group moved to its total."""
+        a = np.asarray(np.clip(a, self.low, self.high), dtype=np.float64)
+        for g, total in enumerate(self.totals):
+            members = np.flatnonzero(self.group == g)
+            a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
+        return a
+
+
+def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
+    """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice."""
+    excess = float(a.sum()) - total
+    if excess == 0.0:
+        return a
+    bound = low if excess > 0.0 else high
+    reach = float(bound.sum())
+    if (reach > total if excess > 0.0 else reach < total) and abs(reach - total) > 1e-12 * (1.0 + abs(total)):
+        raise ValueError(f"No point of the box has the sum {total:g}: it can reach {reach:g} at most.")
+    for movable in (a != 0.0, np.ones(a.size, dtype=bool)):
+        room = np.where(movable, a - bound, 0.0)
+        open_ended = np.isinf(room)
+        if open_ended.any():  # an unbounded variable can take its share of anything
+            return a - np.where(open_ended, excess / open_ended.sum(), 0.0)
+        available = float(np.abs(room).sum())
+        if available >= abs(excess):
+            return a - room * (abs(excess) / available)
+    return bound.copy()
+
+
+def _hinge(loss: Hinge, y: Float, s: Float) -> tuple[Float, Float, int]:
+    return loss.margin * y, np.zeros_like(y), 1
+
+
+def _squared_hinge(loss: SquaredHinge, y: Float, s: Float) -> tuple[Float, Float, int]:
+    return loss.margin * y, _reciprocal(2.0 * s), 1
+
+
+def _huber_hinge(loss: HuberHinge, y: Float, s: Float) -> tuple[Float, Float, int]:
+    return y.copy(), loss.mu * _reciprocal(s), 1
+
+
+def _squared(loss: Squared, y: Float, s: Float) -> tuple[Float, Float, int]:
+    return y.copy(), _reciprocal(loss.curvature * s), 1
+
+
+def _epsilon_insensitive(loss: EpsilonInsensitive, y: Float, s: Float) -> tuple[Float, Float, int]:
+    return np.concatenate([y - loss.epsilon, y + loss.epsilon]), np.zeros(2 * y.size), 2
+
+
+def _squared_epsilon(loss: SquaredEpsilonInsensitive, y: Float, s: Float) -> tuple[Float, Float, int]:
+    return np.concatenate([y - loss.epsilon, y + loss.epsilon]), np.tile(_reciprocal(2.0 * s), 2), 2
+
+
+def _reciprocal(s: Float) -> Float:
+    """``1 / s``, and 1 where the weight is zero: the box of such a variable is the point 0."""
+    return 1.0 / np.where(s > 0.0, s, 1.0)
+
+
+_REDUCTIONS: dict[type, Any] = {
+    Hinge: _hinge,
+    SquaredHinge: _squared_hinge,
+    HuberHinge: _huber_hinge,
+    Squared: _squared,
+    EpsilonInsensitive: _epsilon_insensitive,
+    SquaredEpsilonInsensitive: _squared_epsilon,
+}
+
+
+@compiled
+def response(r: float, low: float, high: float, D: float) -> float:
+    """``argmax a r - D a^2 / 2`` over the box; 0 or the nearest bound to it where every point is optimal."""
+    if D > 0.0:
+        return min(max(r / D, low), high)
+    if r == 0.0:
+        return min(max(0.0, low), high)
+    return high if r > 0.0 else low
+
+
+@compiled
+def _support(r: Float, b: float, low: Float, high: Float, D: Float) -> float:
+    """``sum_v max_a a (r_v - b) - D_v a^2 / 2`` over the box."""
+    total = 0.0
+    for v in range(r.shape[0]):
+        a = response(r[v] - b, low[v], high[v], D[v])
+        if a != 0.0:
+            total += a * (r[v] - b)
+            if D[v] > 0.0:  # the box may be infinite otherwise
+                total -= 0.5 * D[v] * a * a
+    return total
+
+
+@compiled_methods
+class _MultiplierSlope(NamedTuple):
+    """The primal value as a function of the multiplier of a group."""
+
+    r: Float
+    low: Float
+    high: Float
+    D: Float
+    total: float
+
+    def derivative(self, b: float) -> float:
+        moved, size = 0.0, abs(self.total)
+        for v in range(self.r.shape[0]):
+            a = response(self.r[v] - b, self.low[v], self.high[v], self.D[v])
+            if math.isinf(a):  # weighs violations instead, so that infinities of both signs have a balance
+                a = 1e12 * (self.r[v] - b)
+            moved += a
+            size += abs(a)
+        return 0.0 if abs(self.total - moved) <= 1e-13 * size else self.total - moved

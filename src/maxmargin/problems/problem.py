@@ -1,0 +1,350 @@
+"""The problem: operator, loss, penalty, sample weights and intercept, with its primal and dual value.
+
+    P(w, b)  = sum_i s_i loss((X w)_i + b, y_i) + penalty(w)
+    D(alpha) = -sum_i s_i loss*(-alpha_i / s_i, y_i) - penalty*(X^T alpha)
+
+``alpha`` is signed, ``alpha_i = -s_i slope_i`` at the optimum. A free intercept adds the constraint
+``sum_i alpha_i = 0``. A penalised one is the coefficient ``b / scale`` of a column that holds ``scale`` everywhere.
+With a kernel, ``w`` is an expansion over the samples, ``X w`` becomes ``K w`` and ``|w|^2`` becomes ``w^T K w``.
+If the rows are spread over clients, whatever has an entry for each sample is local, and sums are those of all clients.
+
+This is the only normalisation inside the library: ``C``, ``alpha``, ``nu`` and ``1/n`` belong to the estimators.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxmargin._jit import compiled, compiled_methods
+from maxmargin.communicators import ALONE
+from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
+from maxmargin.operators import Chunks, Columns, Rows, Sharded
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.protocols import Array, Communicator, Float, Index, Intercept, Loss, Operator, Penalty
+
+SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise ``sum_i s_i loss(z_i, y_i) + penalty(w)``, where ``z = X w + b``."""
+
+    operator: Operator
+    y: Float
+    loss: Loss
+    penalty: Penalty
+    s: Float
+    intercept: Intercept = "free"
+    intercept_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kernelised and not isinstance(self.penalty, L2):
+            raise ValueError(
+                f"A kernel needs an L2 penalty, the norm of its function space; got {type(self.penalty).__name__}."
+            )
+
+    @property
+    def lam(self) -> float:
+        """Strength of the penalty."""
+        return float(self.penalty.lam)
+
+    @property
+    def kernelised(self) -> bool:
+        """Whether the operator is a kernel matrix."""
+        return not isinstance(self.operator, (Rows, Columns, Chunks, Sharded))
+
+    @property
+    def communicator(self) -> Communicator:
+        """To the clients that have the other samples, if there are any."""
+        return getattr(self.operator, "communicator", ALONE)
+
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return not self.kernelised
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at a point, recomputed from the data."""
+        if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
+            return Certificate(math.inf, -math.inf)
+        if self.kernelised:
+            return self._certify_expansion(point)
+        if point.alpha is None:
+            return self.completed(point)[1]
+        alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
+        z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
+        return self._certificate(point, z, alpha, v, passes)
+
+    def completed(self, point: Point) -> tuple[Point, Certificate]:
+        """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
+        z = self.operator.apply(point.w)
+        alpha = self.feasible(self.slopes(z + point.b))
+        certificate = self._certificate(point, z, alpha, self.operator.adjoint(alpha), 2.0)
+        return replace(point, alpha=alpha), certificate
+
+    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
+        losses, conjugates, total = self._sums(*self.own_sums(z + point.b, alpha), alpha.sum())
+        primal = losses + self._penalty(point, z)
+        dual = -conjugates - float(_conjugate_costs(self.penalty, self._with_intercept(v, total)))
+        return Certificate(primal, dual, passes)
+
+    def _certify_expansion(self, point: Point) -> Certificate:
+        """The certificate of a function over a kernel."""
+        z = self._scores(point)
+        alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
+        primal = self.losses(z + point.b) + self._penalty(point, z)
+        conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
+        dual = -self.conjugates(alpha) - conjugate
+        if not self.operator.positive:  # type: ignore[attr-defined]
+            dual = -math.inf  # without weak duality, the dual value bounds nothing
+        return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
+
+    def _scores(self, point: Point) -> Float:
+        """The scores without the intercept, in float64 wherever they count: a loss that is zero for certain adds zero.
+
+        So the primal value is what it would be with float64 everywhere.
+        """
+        if point.alpha is None:
+            return self.operator.apply(point.w)
+
+        def matters(samples: Index, scores: Float, error: Float) -> Array:
+            return _may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
+
+        return self.operator.apply_where(point.w, matters)  # type: ignore[attr-defined]
+
+    def losses(self, z: Float) -> float:
+        """``sum_i s_i loss(z_i, y_i)``."""
+        return self._sums(_losses(self.loss, z, self.y, self.s))[0]
+
+    def conjugates(self, alpha: Float) -> float:
+        """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
+        return self._sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
+
+    def own_sums(self, z: Float, alpha: Float) -> tuple[float, float]:
+        """`losses` and `conjugates` of our own samples only, for whoever sends them with something else."""
+        return _losses(self.loss, z, self.y, self.s), _loss_conjugates(self.loss, alpha, self.y, self.s)
+
+    def slopes(self, z: Float) -> Float:
+        """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""
+        return _slopes(self.loss, z, self.y, self.s)
+
+    def dual_box(self) -> tuple[Float, Float]:
+        """Smallest and largest value of each dual variable."""
+        return _dual_box(self.loss, self.y, self.s)
+
+    def feasible(self, alpha: Float) -> Float:
+        """A dual feasible point near ``alpha``.
+
+        It is clipped to its box, balanced if the intercept is free, and scaled into the domain of the penalty's
+        conjugate if that is bounded; both keep zeros and stay inside the box, which always contains zero.
+        """
+        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        if self.intercept == "free":
+            alpha = balanced(alpha, self.communicator)
+        limit = self.penalty.dual_limit()
+        if math.isfinite(limit):
+            slack = 1e-14  # the next product rounds differently, by more if large columns cancel
+            while (largest := float(np.abs(self._dual_coefficients(alpha)).max(initial=0.0))) > limit:
+                alpha = alpha * max(0.0, limit / largest - slack)
+                slack *= 100.0
+        return alpha
+
+    def best_intercept(self, z: Float) -> float:
+        """Free intercept that minimises the primal for scores ``z = X w``; the middle one if there are several."""
+        losses, scale = _InterceptSlope(self.loss, z, self.y, self.s), sum(self.largest(z, self.y))
+        if self.communicator.size == 1:
+            return middle_minimiser(losses, scale)
+
+        def derivatives(points: Float) -> Float:
+            total, size = self.communicator.allreduce(_intercept_slopes(losses, points))
+            return np.where(np.abs(total) <= SLOPE_ROUNDING * size, 0.0, total)
+
+        return middle_minimiser_of_many(derivatives, scale)
+
+    def balanced_slopes(self, z: Float, b: float) -> Float:
+        """A subgradient for scores ``z = X w`` and their best free intercept: dual variables whose sum is zero.
+
+        At a kink the slopes a little below and above the intercept are mixed, which only samples at the kink feel.
+        """
+        nearby = 1e-11 * sum((abs(b), *self.largest(z, self.y)))
+        below, above = self.slopes(z + (b - nearby)), self.slopes(z + (b + nearby))
+        up, down = self._sums(below.sum(), above.sum())
+        if up > 0.0 > down:
+            return balanced(below + up / (up - down) * (above - below), self.communicator)
+        return balanced(self.slopes(z + b), self.communicator)
+
+    def largest(self, *arrays: Float) -> list[float]:
+        """The largest absolute value in each array of an entry for every sample."""
+        own = np.array([np.abs(array).max(initial=0.0) for array in arrays])
+        return [float(value) for value in self.communicator.allgather(own).max(axis=0)]
+
+    def _sums(self, *own: float) -> list[float]:
+        """Sums over the samples of all clients, from those over our own."""
+        return [float(total) for total in self.communicator.allreduce(np.array(own))]
+
+    def _penalty(self, point: Point, z: Float) -> float:
+        if self.kernelised:
+            cost = 0.5 * self.lam * float(point.w @ z)
+        else:
+            cost = _costs(self.penalty, point.w)
+        if self.intercept == "penalised":
+            cost += self.penalty.cost(point.b / self.intercept_scale)
+        return cost
+
+    def _conjugate_penalty(self, alpha: Float, w: Float, z: Float) -> tuple[float, float]:
+        """``penalty*(alpha)`` and its cost in passes; reuses the scores ``z`` of ``w`` if they can serve."""
+        passes = 0.0
+        if not np.array_equal(alpha, self.lam * w):
+            z, passes = self.operator.apply(alpha) / self.lam, self.operator.passes(alpha)
+        conjugate = 0.5 * float(alpha @ z)
+        if self.intercept == "penalised":
+            conjugate += self.penalty.conjugate_cost(self.intercept_scale * float(alpha.sum()))
+        return conjugate, passes
+
+    def _dual_coefficients(self, alpha: Float) -> Float:
+        """``X^T alpha``, with the column of a penalised intercept."""
+        return self._with_intercept(self.operator.adjoint(alpha), self._sums(alpha.sum())[0])
+
+    def _with_intercept(self, v: Float, total: float) -> Float:
+        """``v = X^T alpha``, with the column of a penalised intercept, for the sum of ``alpha``."""
+        return np.append(v, self.intercept_scale * total) if self.intercept == "penalised" else v
+
+
+def balanced(alpha: Float, communicator: Communicator = ALONE, total: float = 0.0) -> Float:
+    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is ``total``.
+
+    Up to rounding: what this function returns it leaves as it is, so that a solver can hand in a balanced point.
+    """
+    up, down, size = communicator.allreduce(np.array([*_sides(alpha), alpha.size]))
+    if abs(up - down - total) <= 1e-14 * math.sqrt(size) * (up + down):
+        return alpha
+    if up - down > total:
+        return _scaled_sides(alpha, max(0.0, down + total) / up, 1.0) if up > 0.0 else alpha
+    return _scaled_sides(alpha, 1.0, max(0.0, up - total) / down) if down > 0.0 else alpha
+
+
+@compiled
+def _sides(alpha: Float) -> tuple[float, float]:
+    """Sums of the positive and of the negative entries, both without their sign."""
+    up, down = 0.0, 0.0
+    for i in range(alpha.shape[0]):
+        up += alpha[i] if alpha[i] > 0.0 else 0.0
+        down -= alpha[i] if alpha[i] < 0.0 else 0.0
+    return up, down
+
+
+@compiled
+def _scaled_sides(alpha: Float, positive: float, negative: float) -> Float:
+    out = np.empty(alpha.shape[0])
+    for i in range(alpha.shape[0]):
+        out[i] = alpha[i] * (positive if alpha[i] > 0.0 else negative)
+    return out
+
+
+@compiled
+def _clipped(loss: Any, alpha: Float, y: Float, s: Float) -> Float:
+    """Dual variables in their box: several times faster than `Problem.dual_box` and ``clip``."""
+    out = np.zeros(y.shape[0])
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            low, high = loss.dual_range(y[i])
+            out[i] = min(max(alpha[i], s[i] * low), s[i] * high)
+    return out
+
+
+@compiled
+def _losses(loss: Any, z: Float, y: Float, s: Float) -> float:
+    total = 0.0
+    for i in range(z.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.value(z[i], y[i])
+    return total
+
+
+@compiled
+def _may_cost(loss: Any, z: Float, error: Float, y: Float, s: Float) -> Array:
+    """Whether each loss could be other than zero; it is convex, and zero between two zeros."""
+    out = np.empty(z.shape[0], dtype=np.bool_)
+    for i in range(z.shape[0]):
+        ends = loss.value(z[i] - error[i], y[i]) + loss.value(z[i] + error[i], y[i])
+        out[i] = s[i] > 0.0 and ends != 0.0
+    return out
+
+
+@compiled
+def _slopes(loss: Any, z: Float, y: Float, s: Float) -> Float:
+    out = np.empty(z.shape[0])
+    for i in range(z.shape[0]):
+        out[i] = -s[i] * loss.slope(z[i], y[i])
+    return out
+
+
+@compiled
+def _loss_conjugates(loss: Any, alpha: Float, y: Float, s: Float) -> float:
+    total = 0.0
+    for i in range(alpha.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.conjugate(-alpha[i] / s[i], y[i])
+    return total
+
+
+@compiled
+def _dual_box(loss: Any, y: Float, s: Float) -> tuple[Float, Float]:
+    low, high = np.zeros(y.shape[0]), np.zeros(y.shape[0])
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            least, most = loss.dual_range(y[i])
+            low[i], high[i] = s[i] * least, s[i] * most
+    return low, high
+
+
+@compiled
+def _costs(penalty: Any, w: Float) -> float:
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += penalty.cost(w[j])
+    return total
+
+
+@compiled
+def _conjugate_costs(penalty: Any, v: Float) -> float:
+    total = 0.0
+    for j in range(v.shape[0]):
+        total += penalty.conjugate_cost(v[j])
+    return total
+
+
+@compiled_methods
+class _InterceptSlope(NamedTuple):
+    """The sum of the losses as a function of the intercept."""
+
+    loss: Any
+    z: Float
+    y: Float
+    s: Float
+
+    def derivative(self, b: float) -> float:
+        total, size = 0.0, 0.0
+        for i in range(self.z.shape[0]):
+            g = self.s[i] * self.loss.slope(self.z[i] + b, self.y[i])
+            total += g
+            size += abs(g)
+        return 0.0 if abs(total) <= SLOPE_ROUNDING * size else total
+
+
+@compiled
+def _intercept_slopes(losses: _InterceptSlope, points: Float) -> Float:
+    """For every intercept, the sum of the slopes and of their absolute values."""
+    out = np.zeros((2, points.shape[0]))
+    for i in range(losses.z.shape[0]):
+        for k in range(points.shape[0]):
+            g = losses.s[i] * losses.loss.slope(losses.z[i] + points[k], losses.y[i])
+            out[0, k] += g
+            out[1, k] += abs(g)
+    return out

@@ -1,0 +1,188 @@
+"""The softmax problem: logistic regression of several classes at once, with its primal and dual value.
+
+    P(W, b) = sum_i s_i [log sum_c exp(z_ic) - z_i,y_i] + lam / 2 |W|^2,  z_i = W x_i + b
+    D(A)    = sum_i s_i H(p_i) - |A^T X|^2 / (2 lam),  p_i = onehot(y_i) - a_i / s_i in the simplex
+
+``H`` is the entropy. The dual variables ``A`` have a row per sample and a column per class; at the optimum ``p_i`` are
+the probabilities of the classes and ``lam W = A^T X``. A free intercept adds the constraint that every column of ``A``
+has the sum zero. A penalised one is the coefficient ``b / scale`` of a column that holds ``scale`` everywhere.
+
+In a `Point` of this problem, ``w`` is the matrix ``[W b]`` (``W`` without an intercept), one row per class, raveled;
+``alpha`` is ``A`` raveled, and ``b`` is 0: the intercepts are the last column of ``w``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin._jit import compiled
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.protocols import Features, Float, Index, Intercept
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxProblem:
+    """Minimise ``sum_i s_i (log sum_c exp(z_ic) - z_i,y_i) + lam / 2 |W|^2``, where ``Z = X W^T + b``.
+
+    ``y`` holds the class of each sample as a number from 0 to ``n_classes - 1``.
+    """
+
+    operator: Features
+    y: Index
+    n_classes: int
+    lam: float
+    s: Float
+    intercept: Intercept = "free"
+    intercept_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.y.size and not 0 <= self.y.min() <= self.y.max() < self.n_classes:
+            raise ValueError(
+                f"Classes are numbered from 0 to {self.n_classes - 1}; y has values from {self.y.min()} to "
+                f"{self.y.max()}."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix of coefficients: a row per class, a column per feature and one for the intercept, if any."""
+        return self.n_classes, self.operator.n_features + (self.intercept is not None)
+
+    @property
+    def ridge(self) -> Float:
+        """Strength of the penalty on each column of the coefficients: zero for a free intercept."""
+        ridge = np.full(self.shape[1], self.lam)
+        if self.intercept is not None:
+            ridge[-1] = self.lam / self.intercept_scale**2 if self.intercept == "penalised" else 0.0
+        return ridge
+
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return True
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at a point, recomputed from the data."""
+        if not np.isfinite(point.w).all():
+            return Certificate(math.inf, -math.inf)
+        theta = point.w.reshape(self.shape)
+        Z = self.scores(theta)
+        A = self.feasible(self.slopes(Z) if point.alpha is None else point.alpha.reshape(Z.shape))
+        primal = self.losses(Z) + 0.5 * float((self.ridge * theta * theta).sum())
+        V, penalised = self.coefficients(A), self.ridge > 0.0
+        conjugate = 0.5 * float((V[:, penalised] ** 2 / self.ridge[penalised]).sum())
+        return Certificate(primal, float(_entropies(A, self.y, self.s)) - conjugate, 2.0)
+
+    def scores(self, theta: Float) -> Float:
+        """``Z``: a row per sample, a column per class."""
+        d = self.operator.n_features
+        Z = self.operator.apply_each(theta[:, :d])
+        return Z + theta[:, d] if self.intercept is not None else Z
+
+    def coefficients(self, A: Float) -> Float:
+        """``A^T X``, with a column for the sums of ``A`` if there is an intercept."""
+        V = self.operator.adjoint_each(A)
+        return np.column_stack([V, A.sum(axis=0)]) if self.intercept is not None else V
+
+    def losses(self, Z: Float) -> float:
+        """``sum_i s_i (log sum_c exp(z_ic) - z_i,y_i)``."""
+        return float(_losses(Z, self.y, self.s))
+
+    def slopes(self, Z: Float) -> Float:
+        """``s_i (onehot(y_i) - p_i)``: the dual variables that the scores suggest."""
+        return _slopes(Z, self.y, self.s)
+
+    def feasible(self, A: Float) -> Float:
+        """A dual feasible point near ``A``: each row in its simplex and, if the intercept is free, columns of sum zero.
+
+        Columns are balanced by mixing the probabilities with the same ones for all samples: just as much of them, and
+        of each class, that every class has its share of the weight in the end.
+        """
+        A = _into_simplex(A, self.y, self.s)
+        excess = A.sum(axis=0)
+        rounding = 1e-14 * math.sqrt(A.shape[0]) * np.abs(A).sum(axis=0)
+        if self.intercept != "free" or (np.abs(excess) <= rounding).all():
+            return A
+        weight = np.bincount(self.y, weights=self.s, minlength=self.n_classes)
+        share = float((np.maximum(-excess, 0.0) / np.maximum(weight - excess, 1e-300)).max())  # of the mixture
+        common = np.maximum(share * weight + (1.0 - share) * excess, 0.0) / weight.sum()
+        return _into_simplex((1.0 - share) * A - self.s[:, None] * common, self.y, self.s)
+
+
+@compiled
+def _losses(Z: Float, y: Index, s: Float) -> float:
+    total = 0.0
+    for i in range(Z.shape[0]):
+        if s[i] > 0.0:
+            z, own = Z[i], Z[i, y[i]]
+            top = 0.0
+            for c in range(z.shape[0]):
+                top = max(top, z[c] - own)
+            rest = 0.0  # of the other classes
+            for c in range(z.shape[0]):
+                if c != y[i]:
+                    rest += math.exp(z[c] - own - top)
+            if top == 0.0:  # small losses keep their digits
+                total += s[i] * math.log1p(rest)
+            else:
+                total += s[i] * (top + math.log(math.exp(-top) + rest))
+    return total
+
+
+@compiled
+def _slopes(Z: Float, y: Index, s: Float) -> Float:
+    A = np.zeros(Z.shape)
+    for i in range(Z.shape[0]):
+        if s[i] > 0.0:
+            z, a, own = Z[i], A[i], Z[i, y[i]]
+            top = 0.0
+            for c in range(z.shape[0]):
+                top = max(top, z[c] - own)
+            rest = 0.0
+            for c in range(z.shape[0]):
+                if c != y[i]:
+                    a[c] = math.exp(z[c] - own - top)
+                    rest += a[c]
+            scale = s[i] / (math.exp(-top) + rest)
+            for c in range(z.shape[0]):
+                a[c] *= -scale
+            a[y[i]] = scale * rest
+    return A
+
+
+@compiled
+def _into_simplex(A: Float, y: Index, s: Float) -> Float:
+    """The entries of the other classes cut at zero and, if their sum is too large, scaled; the own one follows."""
+    out = np.zeros(A.shape)
+    for i in range(A.shape[0]):
+        if s[i] > 0.0:
+            rest = 0.0
+            for c in range(A.shape[1]):
+                if c != y[i]:
+                    out[i, c] = min(A[i, c], 0.0)
+                    rest -= out[i, c]
+            if rest > s[i]:
+                for c in range(A.shape[1]):
+                    out[i, c] *= s[i] / rest
+                rest = s[i]
+            out[i, y[i]] = rest
+    return out
+
+
+@compiled
+def _entropies(A: Float, y: Index, s: Float) -> float:
+    """``sum_i s_i H(onehot(y_i) - a_i / s_i)``."""
+    total = 0.0
+    for i in range(A.shape[0]):
+        if s[i] > 0.0:
+            rest = 0.0
+            for c in range(A.shape[1]):
+                p = -A[i, c] / s[i]
+                if c != y[i] and p > 0.0:
+                    total -= s[i] * p * math.log(p)
+                    rest += p
+            if rest < 1.0:
+                total -= s[i] * (1.0 - rest) * math.log1p(-rest)
+    return total

@@ -1,0 +1,1 @@
+"""Solvers of problems of several classes at once."""

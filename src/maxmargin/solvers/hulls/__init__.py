@@ -1,0 +1,1 @@
+"""Solvers of the distance of two hulls."""

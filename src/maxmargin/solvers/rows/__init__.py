@@ -1,0 +1,1 @@
+"""Solvers of problems over rows of features."""

@@ -1,0 +1,168 @@
+"""What a solver is: options, what it needs of a problem, and how it makes progress.
+
+A solver has no loop, no stopping rule and no printing: `loop.minimize` runs all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from maxmargin.operators import Rows, Sharded
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Point
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
+from maxmargin.protocols import Array, Features
+
+ProblemT = TypeVar("ProblemT", contravariant=True)
+StateT = TypeVar("StateT", bound="State")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a solver asks of a problem. This is the only place that decides who may solve what.
+
+    ``samples`` says how the method looks at the samples:
+
+    ===========  =====================================================================================
+    ``rows``     single rows of features in any order, so that they have to be in memory
+    ``sweeps``   rows of features from beginning to end, so that they may be read chunk by chunk
+    ``kernel``   a kernel matrix and a loss whose dual is a quadratic program, or such a program itself
+    ``hulls``    rows of two classes whose hulls are to be separated: `HullDistance`
+    ``classes``  rows of several classes at once: `SoftmaxProblem`
+    ===========  =====================================================================================
+    """
+
+    samples: Literal["rows", "sweeps", "kernel", "hulls", "classes"]
+    clients: bool = False  # whether the rows may be spread over several clients
+    l2: bool = False  # whether the penalty has to be L2
+    most_features: int | None = None  # for methods that factorise a matrix of their size
+
+    def unmet(self, problem: object) -> str | None:
+        """``None``, or the first need that a problem does not meet, as the end of a sentence."""
+        reason = getattr(self, f"_unmet_{self.samples}")(problem)
+        if reason is not None:
+            return str(reason)
+        communicator = getattr(problem, "communicator", None)
+        if not self.clients and communicator is not None and communicator.size > 1:
+            return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
+        if isinstance(problem, Problem) and self.samples in ("rows", "sweeps"):
+            return self._unmet_form(problem)
+        return None
+
+    def _unmet_form(self, problem: Problem) -> str | None:
+        if self.l2 and not isinstance(problem.penalty, L2):
+            return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
+        d = problem.operator.n_features  # type: ignore[attr-defined]
+        if self.most_features is not None and d > self.most_features:
+            return (
+                f"it factorises a matrix of the size of the features; this problem has {d}, more than "
+                f"{self.most_features}"
+            )
+        return None
+
+    def _unmet_rows(self, problem: object) -> str | None:
+        if isinstance(problem, Problem):
+            operator = problem.operator
+            if isinstance(operator.rows if isinstance(operator, Sharded) else operator, Rows):
+                return None
+        return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
+
+    def _unmet_sweeps(self, problem: object) -> str | None:
+        if isinstance(problem, Problem) and isinstance(problem.operator, Features):
+            return None
+        return "it needs the samples as rows of features, not a kernel"
+
+    def _unmet_kernel(self, problem: object) -> str | None:
+        if isinstance(problem, BoxQP):
+            return None
+        if isinstance(problem, Problem):
+            return BoxQP.obstacle(problem)
+        return "it needs a kernel matrix; this problem has rows of features"
+
+    def _unmet_hulls(self, problem: object) -> str | None:
+        return None if isinstance(problem, HullDistance) else "it needs the distance of two hulls (HullDistance)"
+
+    def _unmet_classes(self, problem: object) -> str | None:
+        return (
+            None if isinstance(problem, SoftmaxProblem) else "it needs the softmax problem of several classes at once"
+        )
+
+
+@dataclass(kw_only=True)
+class State:
+    """What a solver carries from round to round, as far as the loop looks at it."""
+
+    iterations: int = 0  # so far, in the unit that the solver documents
+    passes: float = 0.0  # over the data
+    primal: float = math.inf  # value of the present point by the solver's own account; infinite if it is not known
+    dual: float = -math.inf
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """The solver's own primal and dual value; infinite where it does not know."""
+        return self.primal, self.dual
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the solver cannot make further progress."""
+        return False
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """What the solver counts: ``passes`` over the data always."""
+        return {"passes": self.passes}
+
+    @property
+    def certificate_passes(self) -> float:
+        """Passes over the data that a certificate of the present point would take."""
+        return 2.0
+
+
+class Solver(ABC, Generic[ProblemT, StateT]):
+    """How to make progress on a problem. A subclass is a frozen dataclass of options."""
+
+    name: ClassVar[str]  # under which users choose it
+    needs: ClassVar[Needs]
+
+    def supports(self, problem: object) -> str | None:
+        """``None``, or the reason why not, as the end of a sentence."""
+        return self.needs.unmet(problem)
+
+    @abstractmethod
+    def start(self, problem: ProblemT, warm: Point | None) -> StateT:
+        """The first state, near a given point if there is one."""
+
+    @abstractmethod
+    def advance(self, problem: ProblemT, state: StateT, limit: int) -> StateT:
+        """The state after one round of at most ``limit`` iterations: some milliseconds of compiled work.
+
+        How much a round does must not depend on the clock, so that equal fits give equal bits.
+        """
+
+    @abstractmethod
+    def point(self, problem: ProblemT, state: StateT) -> Point:
+        """The point that a state stands for. The state stays as it is."""
+
+    def at_work(self, state: StateT) -> str:
+        """The name of the method that made the last steps."""
+        return self.name
+
+
+AnySolver: TypeAlias = Solver[Any, Any]
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A solver whose state can be put into a checkpoint. Others go on from the point of their state."""
+
+    def saved(self, state: Any) -> dict[str, Array]:
+        """The state as arrays of numbers."""
+
+    def restored(self, problem: Any, saved: dict[str, Array]) -> Any:
+        """The state again: the fit goes on as if nothing had happened."""
