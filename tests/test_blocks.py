@@ -10,7 +10,8 @@ from maxmargin import LinearSVC, Problem, Status, explain_solver, minimize
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from maxmargin.parts.penalties import L2
-from maxmargin.solvers import Blocks, DualCoordinate, blocks, choice
+from maxmargin.solvers import Blocks, DualCoordinate, choice
+from maxmargin.solvers.rows import blocks
 
 
 def near_repetitions(n=500, d=2000, pairs=10, seed=0):

@@ -11,7 +11,8 @@ from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.operators import Rows, Sharded
 from maxmargin.parts.losses import SquaredHinge
 from maxmargin.parts.penalties import L2
-from maxmargin.solvers import Newton, Saddle, saddle
+from maxmargin.solvers import Newton, Saddle
+from maxmargin.solvers.hulls import saddle
 
 N = 1200
 

@@ -14,7 +14,7 @@ from maxmargin.operators import Rows
 from maxmargin.parts.losses import Hinge
 from maxmargin.parts.penalties import L1, L2
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers import cocoa
+from maxmargin.solvers.rows import cocoa
 from maxmargin.solvers.rows.cocoa import CoCoA
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate
 

@@ -10,7 +10,7 @@ from maxmargin import Problem, Status, minimize
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic
 from maxmargin.parts.penalties import L1, L2
-from maxmargin.solvers import cutting_plane
+from maxmargin.solvers.rows import cutting_plane
 from maxmargin.solvers.rows.cutting_plane import CuttingPlane
 
 INTERCEPTS = ("free", "penalised", None)

@@ -17,7 +17,7 @@ from maxmargin.parts import losses, penalties
 from maxmargin.parts.kernels import RBF, Linear, Polynomial
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers import decomposition
+from maxmargin.solvers.kernels import decomposition
 from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState
 from maxmargin.threads import Workers
 

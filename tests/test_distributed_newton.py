@@ -16,7 +16,7 @@ from maxmargin.loop.solution import Status
 from maxmargin.numerics.bisection import middle_minimiser_of_many
 from maxmargin.numerics.sampling import chances
 from maxmargin.problems.point import Point
-from maxmargin.solvers import newton
+from maxmargin.solvers.rows import newton
 from maxmargin.solvers.rows.newton import Newton
 
 LOSSES = [("hinge", 1.0), ("squared hinge", 1.0), ("logistic", 1.0), ("epsilon", 0.1)]

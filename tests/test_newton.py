@@ -7,7 +7,7 @@ import referee
 import zoo
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Status
-from maxmargin.solvers import newton
+from maxmargin.solvers.rows import newton
 from maxmargin.solvers.rows.newton import Newton
 
 LOSSES = [("hinge", 1.0), ("epsilon", 0.1), ("squared hinge", 1.0), ("logistic", 1.0)]

@@ -16,7 +16,7 @@ from maxmargin.operators import KernelGram, Rows
 from maxmargin.operators.rows import SparseVectors
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
-from maxmargin.solvers import pegasos
+from maxmargin.solvers.rows import pegasos
 from maxmargin.solvers.rows.newton import Newton
 from maxmargin.solvers.rows.pegasos import KernelPegasos, Pegasos
 

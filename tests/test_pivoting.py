@@ -10,8 +10,9 @@ from maxmargin.numerics.cholesky import TILE, factorise, solved
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
-from maxmargin.solvers import DualCoordinate, Pivoting, pivoting
+from maxmargin.solvers import DualCoordinate, Pivoting
 from maxmargin.solvers.relay import Relay
+from maxmargin.solvers.rows import pivoting
 from maxmargin.threads import Workers
 
 

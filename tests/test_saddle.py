@@ -14,7 +14,8 @@ from maxmargin.numerics.capped_simplex import looped_shift, selected_shift
 from maxmargin.numerics.sampling import below
 from maxmargin.operators import Rows
 from maxmargin.operators.hadamard import RandomisedHadamard
-from maxmargin.solvers import Saddle, saddle
+from maxmargin.solvers import Saddle
+from maxmargin.solvers.hulls import saddle
 
 
 def problem_of(n=120, d=6, apart=5.0, cap=1.0, seed=0, sparse=False):

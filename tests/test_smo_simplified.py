@@ -16,7 +16,7 @@ from maxmargin.parts.kernels import RBF, Linear, Polynomial
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
 from maxmargin.solvers import SMO, make_solver
-from maxmargin.solvers import smo_simplified as textbook
+from maxmargin.solvers.kernels import smo_simplified as textbook
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO
 
 STEP_TOL = SimplifiedSMO.step_tol

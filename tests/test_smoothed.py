@@ -10,7 +10,8 @@ from maxmargin import Problem, Status, minimize
 from maxmargin.operators import KernelGram, Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
-from maxmargin.solvers import Newton, smoothed
+from maxmargin.solvers import Newton
+from maxmargin.solvers.rows import smoothed
 from maxmargin.solvers.rows.smoothed import Smoothed
 
 INTERCEPTS = ("free", "penalised", None)
