@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
-from maxmargin.operators import Chunks, Columns, Rows, Sharded
+from maxmargin.operators import Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import Certificate, Point
-from maxmargin.protocols import Array, Communicator, Float, Index, Intercept, Loss, Operator, Penalty
+from maxmargin.protocols import Array, Communicator, Features, Float, Index, Intercept, Loss, Operator, Penalty
 
 SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
 
@@ -57,6 +57,33 @@ class Problem:
     def kernelised(self) -> bool:
         """Whether the operator is a kernel matrix."""
         return not isinstance(self.operator, (Rows, Columns, Chunks, Sharded))
+
+    @property
+    def features(self) -> Features:
+        """The operator of a problem over rows of features: what a solver needs was checked by `Needs` before."""
+        return cast("Features", self.operator)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of features in memory, those of this client if they are spread over several."""
+        rows = self.operator.rows if isinstance(self.operator, Sharded) else self.operator
+        assert isinstance(rows, Rows)
+        return rows
+
+    @property
+    def gram(self) -> Gram:
+        """The operator of a problem over a kernel."""
+        return cast("Gram", self.operator)
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether there is an intercept without a penalty, which balances the dual variables."""
+        return self.intercept == "free"
+
+    @property
+    def penalised_column(self) -> float:
+        """What the column of a penalised intercept holds everywhere; 0 if there is no such column."""
+        return self.intercept_scale if self.intercept == "penalised" else 0.0
 
     @property
     def communicator(self) -> Communicator:
@@ -145,7 +172,7 @@ class Problem:
         conjugate if that is bounded; both keep zeros and stay inside the box, which always contains zero.
         """
         alpha = _clipped(self.loss, alpha, self.y, self.s)
-        if self.intercept == "free":
+        if self.free_intercept:
             alpha = balanced(alpha, self.communicator)
         limit = self.penalty.dual_limit()
         if math.isfinite(limit):
@@ -193,8 +220,8 @@ class Problem:
             cost = 0.5 * self.lam * float(point.w @ z)
         else:
             cost = _costs(self.penalty, point.w)
-        if self.intercept == "penalised":
-            cost += self.penalty.cost(point.b / self.intercept_scale)
+        if column := self.penalised_column:
+            cost += self.penalty.cost(point.b / column)
         return cost
 
     def _conjugate_penalty(self, alpha: Float, w: Float, z: Float) -> tuple[float, float]:
@@ -203,8 +230,8 @@ class Problem:
         if not np.array_equal(alpha, self.lam * w):
             z, passes = self.operator.apply(alpha) / self.lam, self.operator.passes(alpha)
         conjugate = 0.5 * float(alpha @ z)
-        if self.intercept == "penalised":
-            conjugate += self.penalty.conjugate_cost(self.intercept_scale * float(alpha.sum()))
+        if column := self.penalised_column:
+            conjugate += self.penalty.conjugate_cost(column * float(alpha.sum()))
         return conjugate, passes
 
     def _dual_coefficients(self, alpha: Float) -> Float:
@@ -213,7 +240,7 @@ class Problem:
 
     def _with_intercept(self, v: Float, total: float) -> Float:
         """``v = X^T alpha``, with the column of a penalised intercept, for the sum of ``alpha``."""
-        return np.append(v, self.intercept_scale * total) if self.intercept == "penalised" else v
+        return np.append(v, column * total) if (column := self.penalised_column) else v
 
 
 def balanced(alpha: Float, communicator: Communicator = ALONE, total: float = 0.0) -> Float:
