@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import referee
+from maxmargin import Problem
+from maxmargin.operators import PrecomputedGram
 from maxmargin.parts.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -18,6 +20,8 @@ from maxmargin.parts.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.box_qp import dual_pieces
 
 LOSSES = {
     "hinge": Hinge(),
@@ -43,7 +47,6 @@ NAMES = {
     EpsilonInsensitive: "epsilon",
     SquaredEpsilonInsensitive: "squared epsilon",
 }
-CLASSIFICATION = (Hinge, SquaredHinge, HuberHinge, Logistic)
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
@@ -52,7 +55,7 @@ score = st.floats(-20.0, 20.0)
 
 def target(loss, number):
     """A target that the loss accepts."""
-    if isinstance(loss, CLASSIFICATION):
+    if loss.traits.classes:
         return 1.0 if number >= 0 else -1.0
     return number
 
@@ -123,7 +126,7 @@ def test_slope_lies_between_the_one_sided_differences(loss, z, number):
 def test_slope_is_the_derivative_away_from_kinks(loss, z, number):
     y = target(loss, number)
     kinks = [0.0, getattr(loss, "margin", 1.0), 1.0 - getattr(loss, "mu", 0.0), getattr(loss, "epsilon", 0.0)]
-    distance = abs(z - y) if not isinstance(loss, CLASSIFICATION) else y * z
+    distance = abs(z - y) if not loss.traits.classes else y * z
     assume(all(abs(distance - kink) > 1e-4 for kink in kinks))
     h = 1e-5
     difference = (loss.value(z + h, y) - loss.value(z - h, y)) / (2.0 * h)
@@ -270,6 +273,44 @@ def test_values_and_duals_agree_with_the_referee(loss):
     value, outside = referee.dual_loss(description, alpha, y, s)
     assert outside == 0.0
     assert value == pytest.approx(dual, rel=1e-12)
+
+
+@every_loss
+def test_declared_classes_are_those_of_the_dual_range(loss):
+    """The dual variables of a loss of classes have the sign of their target; those of the others have both signs."""
+    signs = [tuple(np.sign(loss.dual_range(y))) for y in (-1.0, 1.0)]
+    assert signs == ([(-1.0, 0.0), (0.0, 1.0)] if loss.traits.classes else [(-1.0, 1.0)] * 2)
+    assert loss.traits.classes == (NAMES[type(loss)] in referee.CLASSIFICATION)
+
+
+@every_loss
+def test_declared_kinks_are_jumps_of_the_slope(loss):
+    """Between two near scores the slope of a smooth loss changes little: those here have a curvature below 1001."""
+    z = np.linspace(-3.0, 3.0, 60_001)
+    jump = max(np.abs(np.diff([loss.slope(score, y) for score in z])).max() for y in (-1.0, 1.0))
+    assert (jump > 0.5) == loss.traits.kinked
+
+
+@every_loss
+def test_declared_pieces_of_the_dual_are_its_conjugate(loss):
+    rng = np.random.default_rng(0)
+    n = 50
+    y = np.array([target(loss, number) for number in rng.normal(size=n)])
+    s = 10.0 ** rng.uniform(-3.0, 3.0, n)
+    if loss.traits.dual_pieces == 0:
+        assert loss.dual_curvature(0.2, 1.0, 1.0) != pytest.approx(loss.dual_curvature(0.5, 1.0, 1.0))
+        return
+    q, D, low, high = dual_pieces(Problem(PrecomputedGram(np.eye(n)), y, loss, L2(1.0), s))
+    assert q.shape == (loss.traits.dual_pieces, n)
+    np.testing.assert_array_equal(
+        [low.sum(axis=0), high.sum(axis=0)], s * np.transpose([loss.dual_range(t) for t in y])
+    )
+    for fraction in (0.0, 0.1, 0.7, 1.0):
+        a = np.clip(low, -3.0 * s, None) * (1.0 - fraction) + np.clip(high, None, 3.0 * s) * fraction
+        a = np.clip(a, low, high)
+        for k in range(q.shape[0]):
+            expected = [-w * loss.conjugate(-v / w, t) for w, v, t in zip(s, a[k], y, strict=True)]
+            np.testing.assert_allclose(q[k] * a[k] - 0.5 * D[k] * a[k] ** 2, expected, rtol=1e-12, atol=1e-12 * s.max())
 
 
 @examples

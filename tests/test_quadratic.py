@@ -13,8 +13,17 @@ from maxmargin import BoxQP, Point, Problem, Status, minimize
 from maxmargin.loop.certificate import certify
 from maxmargin.operators import KernelGram, PrecomputedGram, Rows
 from maxmargin.parts.kernels import Linear
-from maxmargin.parts.losses import Hinge, Logistic
+from maxmargin.parts.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    HuberHinge,
+    Logistic,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
 from maxmargin.parts.penalties import L2
+from maxmargin.problems.box_qp import dual_pieces
 from maxmargin.solvers import SMO
 
 LOSSES = [
@@ -93,6 +102,27 @@ def test_program_and_problem_have_the_same_dual_value(loss, intercept):
 )
 def test_obstacle_says_why(problem, fragment):
     assert fragment in BoxQP.obstacle(problem)
+
+
+def test_reductions_are_not_rounded():
+    """Textbook coefficients, although the program is read off the derivatives of the conjugate beside zero."""
+    rng = np.random.default_rng(0)
+    y, s = rng.normal(size=200), 10.0 ** rng.uniform(-200.0, 3.0, 200)
+    y[0] = 0.3
+    s[1] = 0.0
+    cases = [
+        (Hinge(1.5), np.sign(y), 1.5 * np.sign(y), np.zeros(200)),
+        (SquaredHinge(0.7), np.sign(y), 0.7 * np.sign(y), 0.5 / np.where(s > 0.0, s, 1.0)),
+        (SquaredEpsilonInsensitive(0.3), y, np.array([y - 0.3, y + 0.3]), 0.5 / np.where(s > 0.0, s, 1.0)),
+        (EpsilonInsensitive(0.3), y, np.array([y - 0.3, y + 0.3]), np.zeros(200)),
+        (HuberHinge(0.2), np.sign(y), np.sign(y), 0.2 / np.where(s > 0.0, s, 1.0)),
+        (Squared(3.0), y, y, 1.0 / (3.0 * np.where(s > 0.0, s, 1.0))),
+    ]
+    for loss, targets, q, D in cases:
+        found = dual_pieces(Problem(PrecomputedGram(np.eye(200)), targets, loss, L2(1.0), s))
+        np.testing.assert_allclose(found[0], np.atleast_2d(q), rtol=2e-16, atol=1e-34)
+        np.testing.assert_allclose(found[1], np.broadcast_to(D, found[1].shape), rtol=1e-15)
+        assert not np.any([found[2][:, 1], found[3][:, 1]])  # no weight, no room
 
 
 def test_no_obstacle():

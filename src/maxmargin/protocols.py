@@ -7,7 +7,7 @@ kernels are called from compiled loops, so their classes are ``NamedTuple`` type
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,20 @@ Array: TypeAlias = NDArray[Any]
 Intercept: TypeAlias = Literal["free", "penalised"] | None
 
 
+class LossTraits(NamedTuple):
+    """What solvers have to know about a loss before they call it. Everything else follows from its methods."""
+
+    classes: bool = False  # whether targets are -1 or +1, and dual variables have their sign
+    kinked: bool = False  # whether its slope jumps somewhere, so that descent has to smooth it
+    dual_pieces: int = 0  # parabolas that its conjugate consists of: 1, or 2 that meet at zero; 0 if it is no parabola
+
+
 class Loss(Protocol):
     """A convex function of the score ``z`` for a target ``y``."""
+
+    @property
+    def traits(self) -> LossTraits:
+        """What solvers have to know in advance."""
 
     def value(self, z: float, y: float) -> float:
         """Loss at score ``z``."""

@@ -52,7 +52,7 @@ from maxmargin.loop.certificate import certify as certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import is_sparse
-from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
+from maxmargin.parts.losses import Hinge, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -408,7 +408,7 @@ def _judge_sgd(model: Any, data: _Data) -> Verdict:
         if alpha is not None and alpha.size != n:
             alpha = None  # of the last samples of a stream: of no use for these
         point = Point(np.atleast_2d(model.coef_)[k].astype(np.float64), float(model.intercept_[k]), alpha)
-        if alpha is None and isinstance(problem.loss, (Hinge, EpsilonInsensitive)) and model.penalty == "l2":
+        if alpha is None and problem.loss.traits.kinked and model.penalty == "l2":
             point = Point(point.w, point.b, _dual_bound(problem, point))
         certificates.append(certify_point(problem, point))
     size = "sum_i s_i" if isinstance(model, StochasticEstimator) else "n"

@@ -4,6 +4,8 @@ Each is a convex function of the score ``z`` and the target ``y`` (``y`` is -1 o
 Dual variables are signed: ``alpha_i = -s_i slope(z_i, y_i)``, which for classification is the textbook's
 ``y_i alpha_i``. With the conjugate ``l*``, the dual of ``sum_i s_i l(z_i, y_i) + ...`` contains
 ``-sum_i s_i l*(-alpha_i / s_i, y_i)``.
+
+A loss is one class: the methods of `protocols.Loss`, and ``traits`` that say what a solver has to know beforehand.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import math
 from typing import NamedTuple
 
 from maxmargin._jit import compiled, compiled_methods
+from maxmargin.protocols import LossTraits
 
 
 @compiled_methods
@@ -19,6 +22,10 @@ class Hinge(NamedTuple):
     """``max(0, margin - y z)``."""
 
     margin: float = 1.0
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(classes=True, kinked=True, dual_pieces=1)
 
     def value(self, z: float, y: float) -> float:
         return max(0.0, self.margin - y * z)
@@ -51,6 +58,10 @@ class SquaredHinge(NamedTuple):
 
     margin: float = 1.0
 
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(classes=True, dual_pieces=1)
+
     def value(self, z: float, y: float) -> float:
         return max(0.0, self.margin - y * z) ** 2
 
@@ -78,6 +89,10 @@ class HuberHinge(NamedTuple):
     """The hinge smoothed by a parabola of width ``mu`` below the margin: within ``mu / 2`` of the hinge."""
 
     mu: float = 0.5
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(classes=True, dual_pieces=1)
 
     def value(self, z: float, y: float) -> float:
         slack = 1.0 - y * z
@@ -109,6 +124,10 @@ class Logistic(NamedTuple):
     """``T log(1 + exp(-y z / T))``: the logistic loss at temperature ``T``."""
 
     temperature: float = 1.0
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(classes=True)
 
     def value(self, z: float, y: float) -> float:
         t = -y * z / self.temperature
@@ -170,6 +189,10 @@ class Squared(NamedTuple):
 
     curvature: float = 1.0
 
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(dual_pieces=1)
+
     def value(self, z: float, y: float) -> float:
         return 0.5 * self.curvature * (z - y) ** 2
 
@@ -197,6 +220,10 @@ class EpsilonInsensitive(NamedTuple):
     """``max(0, |z - y| - epsilon)``."""
 
     epsilon: float = 0.1
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(kinked=True, dual_pieces=2)
 
     def value(self, z: float, y: float) -> float:
         return max(0.0, abs(z - y) - self.epsilon)
@@ -231,6 +258,10 @@ class SquaredEpsilonInsensitive(NamedTuple):
     """``max(0, |z - y| - epsilon)^2``."""
 
     epsilon: float = 0.1
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(dual_pieces=2)
 
     def value(self, z: float, y: float) -> float:
         return max(0.0, abs(z - y) - self.epsilon) ** 2

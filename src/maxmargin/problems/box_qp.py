@@ -15,24 +15,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.bisection import middle_minimiser
 from maxmargin.operators import Gram
-from maxmargin.parts.losses import (
-    EpsilonInsensitive,
-    Hinge,
-    HuberHinge,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float, Index
+from maxmargin.protocols import Float, Index, Loss
+
+BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 that `q` is not rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +49,21 @@ class BoxQP:
         """Why a problem is not of this form, or ``None``."""
         if not problem.kernelised:
             return "it needs a kernel matrix; this problem has rows of features"
-        if not isinstance(problem.loss, tuple(_REDUCTIONS)):
+        if not problem.loss.traits.dual_pieces:
             return f"it needs a loss with a quadratic dual; this problem has {type(problem.loss).__name__}"
         return None
 
     @classmethod
     def of(cls, problem: Problem) -> BoxQP:
         """The dual of a problem with a kernel and a piecewise quadratic loss."""
-        q, D, sides = _REDUCTIONS[type(problem.loss)](problem.loss, problem.y, problem.s)
-        low, high = problem.dual_box()
-        if sides == 2:  # the positive and the negative part of each dual variable
-            low, high = np.concatenate([np.zeros_like(low), low]), np.concatenate([high, np.zeros_like(high)])
-        n = problem.operator.n_samples
+        q, D, low, high = dual_pieces(problem)
+        sides, n = q.shape
         return cls(
             gram=problem.operator,  # type: ignore[arg-type]
-            q=q,
-            low=low,
-            high=high,
-            D=D,
+            q=q.ravel(),
+            low=low.ravel(),
+            high=high.ravel(),
+            D=D.ravel(),
             sample=np.tile(np.arange(n), sides),
             group=np.zeros(sides * n, dtype=np.int64),
             totals=np.zeros(1 if problem.intercept == "free" else 0),
@@ -151,43 +142,31 @@ def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
     return bound.copy()
 
 
-def _hinge(loss: Hinge, y: Float, s: Float) -> tuple[Float, Float, int]:
-    return loss.margin * y, np.zeros_like(y), 1
+def dual_pieces(problem: Problem) -> tuple[Float, Float, Float, Float]:
+    """``q``, ``D``, ``low`` and ``high``: the losses add ``q a - D a^2 / 2`` to the dual, for ``a`` in a box.
+
+    Each has a row for every piece of the loss and a column for every sample, whose dual variable is the sum of its
+    pieces: a second piece is the negative part. All of it follows from the derivatives of the conjugate.
+    """
+    return _dual_pieces(problem.loss, problem.y, problem.s, problem.loss.traits.dual_pieces)
 
 
-def _squared_hinge(loss: SquaredHinge, y: Float, s: Float) -> tuple[Float, Float, int]:
-    return loss.margin * y, _reciprocal(2.0 * s), 1
-
-
-def _huber_hinge(loss: HuberHinge, y: Float, s: Float) -> tuple[Float, Float, int]:
-    return y.copy(), loss.mu * _reciprocal(s), 1
-
-
-def _squared(loss: Squared, y: Float, s: Float) -> tuple[Float, Float, int]:
-    return y.copy(), _reciprocal(loss.curvature * s), 1
-
-
-def _epsilon_insensitive(loss: EpsilonInsensitive, y: Float, s: Float) -> tuple[Float, Float, int]:
-    return np.concatenate([y - loss.epsilon, y + loss.epsilon]), np.zeros(2 * y.size), 2
-
-
-def _squared_epsilon(loss: SquaredEpsilonInsensitive, y: Float, s: Float) -> tuple[Float, Float, int]:
-    return np.concatenate([y - loss.epsilon, y + loss.epsilon]), np.tile(_reciprocal(2.0 * s), 2), 2
-
-
-def _reciprocal(s: Float) -> Float:
-    """``1 / s``, and 1 where the weight is zero: the box of such a variable is the point 0."""
-    return 1.0 / np.where(s > 0.0, s, 1.0)
-
-
-_REDUCTIONS: dict[type, Any] = {
-    Hinge: _hinge,
-    SquaredHinge: _squared_hinge,
-    HuberHinge: _huber_hinge,
-    Squared: _squared,
-    EpsilonInsensitive: _epsilon_insensitive,
-    SquaredEpsilonInsensitive: _squared_epsilon,
-}
+@compiled
+def _dual_pieces(loss: Loss, y: Float, s: Float, pieces: int) -> tuple[Float, Float, Float, Float]:
+    """As above. A sample without weight has the parabola of weight 1; its box is the point 0."""
+    n = y.shape[0]
+    q, D, low, high = np.zeros((pieces, n)), np.zeros((pieces, n)), np.zeros((pieces, n)), np.zeros((pieces, n))
+    for k in range(pieces):
+        for i in range(n):
+            least, most = loss.dual_range(y[i])
+            least, most = least if k == pieces - 1 else 0.0, most if k == 0 else 0.0
+            weight = s[i] if s[i] > 0.0 else 1.0
+            a = BESIDE_ZERO * weight * (max(least, -1.0) + min(most, 1.0))
+            D[k, i] = loss.dual_curvature(a, y[i], weight)
+            q[k, i] = D[k, i] * a - loss.dual_slope(a, y[i], weight)
+            if s[i] > 0.0:
+                low[k, i], high[k, i] = s[i] * least, s[i] * most
+    return q, D, low, high
 
 
 @compiled

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin._jit import compiled
-from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, SquaredEpsilonInsensitive, SquaredHinge
+from maxmargin.problems.box_qp import dual_pieces
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features, Float
@@ -56,7 +56,8 @@ class InteriorPoint(Solver[Problem, "InteriorPointState"]):
         if (reason := super().supports(problem)) is not None:
             return reason
         assert isinstance(problem, Problem)
-        if not isinstance(problem.loss, LOSSES):
+        traits = problem.loss.traits
+        if traits.dual_pieces != (1 if traits.classes else 2):  # every variable has to have one sign
             return (
                 "it needs a loss whose dual is a quadratic program over a box, a hinge or an epsilon-insensitive one; "
                 f"this problem has {type(problem.loss).__name__}"
@@ -261,9 +262,6 @@ class _Step(NamedTuple):
     price_cap: Float
 
 
-LOSSES = (Hinge, SquaredHinge, HuberHinge, EpsilonInsensitive, SquaredEpsilonInsensitive)
-
-
 def _capped(lengths: tuple[float, float]) -> tuple[float, float]:
     """Lengths of a step, at most that of a full one."""
     return min(lengths[0], 1.0), min(lengths[1], 1.0)
@@ -271,24 +269,12 @@ def _capped(lengths: tuple[float, float]) -> tuple[float, float]:
 
 def _box(problem: Problem) -> _Box:
     """The dual of the losses. Samples without weight, and all if only zero is feasible, have a cap of zero."""
-    loss, y, s = problem.loss, problem.y, problem.s
-    weight = np.where(s > 0.0, s, 1.0)
-    if isinstance(loss, (EpsilonInsensitive, SquaredEpsilonInsensitive)):
-        sign = np.vstack([np.ones_like(y), -np.ones_like(y)])
-        reward = sign * y - loss.epsilon
-    else:
-        sign = np.where(y > 0.0, 1.0, -1.0)[None, :]
-        reward = np.full(sign.shape, 1.0 if isinstance(loss, HuberHinge) else loss.margin)  # type: ignore[attr-defined]
-    cap = np.broadcast_to(s, sign.shape).copy()
-    D = np.zeros(sign.shape)
-    if isinstance(loss, HuberHinge):
-        D[:] = loss.mu / weight
-    elif isinstance(loss, (SquaredHinge, SquaredEpsilonInsensitive)):
-        D[:] = 0.5 / weight
-        cap[cap > 0.0] = math.inf
+    q, D, low, high = dual_pieces(problem)
+    sign = np.where(low < 0.0, -1.0, 1.0)
+    cap = np.where(low < 0.0, -low, high)
     if problem.intercept == "free" and not ((sign * cap > 0.0).any() and (sign * cap < 0.0).any()):
         cap[:] = 0.0
-    return _Box(sign, reward, D, cap)
+    return _Box(sign, sign * q, D, cap)
 
 
 def _ridge(problem: Problem, d: int) -> Float:

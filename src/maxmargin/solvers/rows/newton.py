@@ -12,13 +12,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.sampling import chances
-from maxmargin.parts.losses import EpsilonInsensitive, Hinge
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Communicator, Features, Float, Index
 from maxmargin.solvers.solver import Needs, Solver, State
 
-KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps
 MAX_FEATURES = 1000
 FIRST_WIDTH = 2.0  # of the smoothing, relative to the targets; at 1 every row sits on a kink when w = 0
 NARROWER = 0.3
@@ -264,7 +262,7 @@ class NewtonState(State):
     @property
     def kinked(self) -> bool:
         """Whether the loss needs smoothing."""
-        return isinstance(self.problem.loss, KINKED)
+        return self.problem.loss.traits.kinked
 
     @property
     def share(self) -> float:

@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.parts.losses import EpsilonInsensitive, Hinge
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.solvers.solver import Needs, Solver, State
 
-KINKED = (Hinge, EpsilonInsensitive)  # losses whose derivative jumps: the others need no smoothing
 ROUND_WORK = 20_000_000  # multiplications per round: some ten milliseconds. Plateaus of L1 outlast shorter rounds
 MAX_STEPS_PER_ROUND = 50
 INNER_SHARE = 0.05  # of the proximal term that the gap of the smoothed problem must fall below before the centre moves
@@ -65,7 +63,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
             penalised=d + (problem.intercept == "penalised"),
             means=means,
             metric=metric,
-            width=_first_width(problem, rows) if isinstance(problem.loss, KINKED) else 0.0,
+            width=_first_width(problem, rows) if problem.loss.traits.kinked else 0.0,
             inverse_s=1.0 / np.where(problem.s > 0.0, problem.s, 1.0),
             a=np.zeros(rows.n_samples),
         )
@@ -76,7 +74,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
                 state.theta[d] = (warm.b + float(means @ warm.w)) / state.column
             if warm.alpha is not None:
                 state.a = problem.feasible(warm.alpha)
-        state.centre = state.a if isinstance(problem.loss, KINKED) else np.zeros(rows.n_samples)
+        state.centre = state.a if problem.loss.traits.kinked else np.zeros(rows.n_samples)
         state.z = state.scores(rows, state.theta)
         state.before, state.z_before = state.theta, state.z
         return state
