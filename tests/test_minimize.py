@@ -336,7 +336,7 @@ def test_a_slow_first_certificate_does_not_cost_the_last_point():
     """The first one includes compilation. A fit that is then out of time must still judge what it has reached."""
 
     class SlowAtFirst:
-        calls, separable = 0, True
+        calls, separable, conclusion = 0, True, PROBLEM.conclusion
 
         def certify(self, point):
             self.calls += 1
@@ -429,7 +429,7 @@ def test_ctrl_c_by_the_book():
             print("raised", signal.getsignal(signal.SIGINT) is handler)
 
         class Certifying:  # Ctrl-C in the middle of a certificate
-            calls, separable = 0, True
+            calls, separable, conclusion = 0, True, PROBLEM.conclusion
 
             def certify(self, point):
                 self.calls += 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import referee
 import zoo
 from maxmargin import Certificate, Point, Problem, minimize
-from maxmargin.loop.certificate import certify
+from maxmargin.loop.certificate import certify_point as certify
 from maxmargin.operators import Columns, KernelGram, PrecomputedGram, Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet

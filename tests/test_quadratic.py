@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import referee
 import zoo
 from maxmargin import BoxQP, Point, Problem, Status, minimize
-from maxmargin.loop.certificate import certify
+from maxmargin.loop.certificate import certify_point as certify
 from maxmargin.operators import KernelGram, PrecomputedGram, Rows
 from maxmargin.parts.kernels import Linear
 from maxmargin.parts.losses import (

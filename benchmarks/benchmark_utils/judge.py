@@ -11,7 +11,7 @@ import numpy as np
 from benchmark_utils.peer import Answer
 from benchmark_utils.workloads import Task
 from maxmargin import BoxQP, Certificate, Point, Problem
-from maxmargin.loop.certificate import certify
+from maxmargin.loop.certificate import certify_point as certify
 from maxmargin.operators import KernelGram, Rows
 from maxmargin.parts.kernels import RBF, Linear, Polynomial
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, SquaredHinge

@@ -23,10 +23,10 @@ from maxmargin.estimators import (
 )
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
-from maxmargin.loop.solution import Record, Solution, Status
+from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 

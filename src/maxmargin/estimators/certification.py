@@ -48,7 +48,7 @@ from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
-from maxmargin.loop.certificate import certify as certify_point
+from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import is_sparse

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.loop.minimize import minimize
-from maxmargin.loop.solution import Solution, Status
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers import make_solver
 from maxmargin.threads import workers_for
@@ -128,8 +129,6 @@ def hull_distance(
     problem = HullDistance(Rows(X, workers_for(n_jobs)), y, np.full(n + m, float(nu)))
     solution = minimize(problem, make_solver(solver, **options), tol=tol, max_iter=max_iter, max_time=max_time)
     certificate, point = solution.certificate, solution.point
-    if certificate.dual >= 0.0:  # one and the same point
-        solution = replace(solution, status=Status.NOT_SEPARABLE)
     a = problem.feasible(point.alpha)  # type: ignore[arg-type]
     first, last = problem.edges(problem.operator.apply(point.w))
     nearest = problem.operator.adjoint(np.maximum(a, 0.0)), problem.operator.adjoint(np.maximum(-a, 0.0))

@@ -14,10 +14,10 @@ from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_
 from maxmargin.estimators._machinery.kernel_machine import Pose
 from maxmargin.estimators._machinery.problems import divided, hinge_problem, hull_distance, not_separable, widest_street
 from maxmargin.estimators._machinery.task import Task
-from maxmargin.loop.solution import Solution, Status
+from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point
+from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
 from maxmargin.solvers import LINEAR, OF_HULLS

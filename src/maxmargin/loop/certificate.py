@@ -5,24 +5,11 @@ Solvers maintain gradients, scores and coefficients that drift; nothing they mai
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certifiable, Certificate, Point
 from maxmargin.problems.problem import Problem
 
 
-class Certifiable(Protocol):
-    """Anything with a primal and a dual value: ``Problem`` and ``BoxQP``."""
-
-    @property
-    def separable(self) -> bool:
-        """Whether coefficients and dual variables of a point are judged independently of each other."""
-
-    def certify(self, point: Point) -> Certificate:
-        """Primal and dual value at a point."""
-
-
-def certify(problem: Certifiable, point: Point) -> Certificate:
+def certify_point(problem: Certifiable, point: Point) -> Certificate:
     """Judge a point of a problem.
 
     Raises
@@ -37,7 +24,7 @@ def certify(problem: Certifiable, point: Point) -> Certificate:
 def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:
     """A point with the dual variables that the slopes at its coefficients suggest, and the judgement of both.
 
-    As `certify`, with one product less than if the dual variables were found first.
+    As `certify_point`, with one product less than if the dual variables were found first.
     """
     point, certificate = problem.completed(point)
     return point, _a_number(certificate)

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from maxmargin.communicators import ALONE
-from maxmargin.loop.certificate import Certifiable, certify
+from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.progress import ProgressLine
-from maxmargin.loop.solution import Record, Solution, Status
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.loop.solution import Record, Solution
+from maxmargin.problems.point import Certifiable, Certificate, Point, Status
 from maxmargin.protocols import Array, Communicator
 from maxmargin.solvers.solver import AnySolver, Resumable, State
 from maxmargin.threads import one_blas_thread
@@ -108,7 +108,8 @@ def minimize(
         raise ValueError(f"solver={solver.name!r} cannot solve this problem: {reason}.")
     clock = time.perf_counter
     communicator = getattr(problem, "communicator", ALONE)
-    listening = bool(communicator.broadcast(np.array([float(callback is not None)]))[0])
+    own_terms = np.array([float(callback is not None), math.inf if max_time is None else max_time])
+    listening, max_time = communicator.broadcast(own_terms).tolist()  # those of rank 0: all have to stop together
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
     run = _Run(problem, solver, tol, max_time, communicator, clock(), clock)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
@@ -171,7 +172,7 @@ class _Run:
         problem: Certifiable,
         solver: AnySolver,
         tol: float,
-        max_time: float | None,
+        max_time: float,
         communicator: Communicator,
         began: float,
         clock: Callable[[], float],
@@ -195,7 +196,7 @@ class _Run:
         self.seconds, self.seconds_per_pass, pending = self.communicator.broadcast(own).tolist()
         if pending:
             return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=0.5)
-        if self.max_time is not None and self.seconds + self._reserve(state) >= self.max_time:
+        if self.seconds + self._reserve(state) >= self.max_time:
             left = self.max_time - self.seconds
             return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(left, 0.2) * 2.0)
         if self._claims_to_be_done(state) or self._check_is_due(state):
@@ -211,14 +212,17 @@ class _Run:
         return self.judge(state, interrupts) or Status.STALLED if self._is_stalled() else None
 
     def judge(self, state: State, interrupts: Interrupts) -> Status | None:
-        """Certify the solver's point and keep it if it is the best; the status if the fit may end with it."""
+        """Certify the solver's point and keep it if it is the best; the status if the fit may end with it.
+
+        What the problem concludes counts more than the tolerance only if it is a proof.
+        """
         if self.judged_at == state.iterations:
             return None
         began = self.clock()
         point = self.solver.point(self.problem, state)
         try:
             with interrupts.immediate() if self.communicator.size == 1 else nullcontext():  # others would wait
-                certificate = certify(self.problem, point)
+                certificate = certify_point(self.problem, point)
         except KeyboardInterrupt:
             if self.best is None:
                 raise
@@ -232,7 +236,10 @@ class _Run:
         if self.best is None or certificate.rank <= self.best[1].rank:
             self.best = point, certificate
         self._record(state, certificate.primal, certificate.dual, certified=True)
-        return Status.CONVERGED if certificate.relative_gap <= self.tol else None
+        concluded = self.problem.conclusion(certificate)
+        if certificate.relative_gap <= self.tol and concluded is not Status.NOT_SEPARABLE:
+            return Status.CONVERGED
+        return concluded
 
     def solution(self, status: Status, state: State) -> Solution:
         """The best point with everything known about it."""
@@ -286,8 +293,8 @@ class _Run:
         return status
 
     def _claims_to_be_done(self, state: State) -> bool:
-        primal, dual = state.estimate
-        return state.exhausted or Certificate(primal, dual).relative_gap <= self.tol
+        own = Certificate(*state.estimate)
+        return state.exhausted or own.relative_gap <= self.tol or self.problem.conclusion(own) is not None
 
     def _check_is_due(self, state: State) -> bool:
         """At rounds 1, 2, 4, 8, ..., as long as certificates, this one included, stay a small share of the work."""

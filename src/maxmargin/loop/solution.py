@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
-from maxmargin.problems.point import Certificate, Point
-
-
-class Status(Enum):
-    """Why a fit stopped. The value is the sentence that a user reads."""
-
-    CONVERGED = "Converged: the certified relative duality gap is within the tolerance"
-    MAX_ITER = "Stopped at the iteration limit before the tolerance was reached"
-    MAX_TIME = "Stopped at the time limit before the tolerance was reached"
-    INTERRUPTED = "Stopped by Ctrl-C; the best point so far was kept"
-    CALLBACK = "Stopped by a callback; the best point so far was kept"
-    STALLED = "Stopped because rounding errors or ill conditioning prevent further progress"
-    NOT_SEPARABLE = "Stopped with a proof: the convex hulls of two classes meet, so there is no margin between them"
-    NOT_CONVEX = "Stopped without a proof: the kernel is not positive semi-definite on these samples"
-
-    def __str__(self) -> str:
-        return self.value
+from maxmargin.problems.point import Certificate, Point, Status
 
 
 @dataclass(frozen=True)

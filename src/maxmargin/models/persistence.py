@@ -29,8 +29,8 @@ from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
 from maxmargin.io.textfile import PathLike, shown
-from maxmargin.loop.solution import Record, Solution, Status
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.loop.solution import Record, Solution
+from maxmargin.problems.point import Certificate, Point, Status
 
 FORMAT = "maxmargin model"
 VERSION = 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,13 @@ import numpy as np
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.bisection import middle_minimiser
 from maxmargin.operators import Gram
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Loss
 
 BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 that `q` is not rounded
+
+VANISHING = 1e-12  # relative to what is added up: a smaller value is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,7 @@ class BoxQP:
     totals: Float  # of each group: 0, 1 or 2 of them
     lam: float = 1.0  # K is divided by it
     shift: float = 0.0  # added to every entry of K / lam: a penalised intercept
+    of_hulls: bool = False  # whether it is the distance of two hulls, which meet if its value vanishes
 
     @staticmethod
     def obstacle(problem: Problem) -> str | None:
@@ -100,6 +104,31 @@ class BoxQP:
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return False
+
+    @cached_property
+    def rounding_level(self) -> float:
+        """Below this, values of a program whose sums forbid zero vanish as far as float64 can tell.
+
+        That happens: without a linear term the value is minus half the squared distance of two reduced convex hulls (or
+        of one and the origin), and these may touch. The relative gap means nothing then, and solvers would go on for
+        ever.
+        """
+        total = float(np.abs(self.totals).sum())
+        if total == 0.0:
+            return 0.0
+        largest = float(np.abs(self.gram.diagonal()).max(initial=0.0))
+        return VANISHING * total * (0.5 * total * largest + float(np.abs(self.q).max(initial=0.0)))
+
+    def conclusion(self, certificate: Certificate) -> Status | None:
+        """That hulls meet or, of other programs, that rounding errors leave nothing to go on with."""
+        value = max(abs(certificate.primal), abs(certificate.dual))
+        if (self.of_hulls and certificate.dual >= 0.0) or value < self.rounding_level:
+            return Status.NOT_SEPARABLE if self.of_hulls else Status.STALLED
+        return None
+
+    def fits(self, point: Point) -> bool:
+        """Whether a point has as many variables as this program."""
+        return point.alpha is not None and point.alpha.size == self.q.size
 
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at the variables ``point.alpha``, moved into the feasible set first."""

@@ -26,7 +26,7 @@ from maxmargin._jit import compiled
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.selection import Least, settled
 from maxmargin.operators import Sharded
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.protocols import Communicator, Features, Float, Index
 
 VANISHING = 1e-12  # a distance this small beside the lengths of the rows is rounding: the hulls meet
@@ -93,6 +93,15 @@ class HullDistance:
     def separable(self) -> bool:
         """Whether directions and points of the hulls are judged independently of each other."""
         return True
+
+    def conclusion(self, certificate: Certificate) -> Status | None:
+        """That the hulls meet, if two of their points are the same."""
+        return Status.NOT_SEPARABLE if certificate.dual >= 0.0 else None
+
+    def fits(self, point: Point) -> bool:
+        """Whether a point has a direction of the features, and a variable for each row."""
+        d, n = self.operator.n_features, self.operator.n_samples
+        return point.w.size == d and point.alpha is not None and point.alpha.size == n
 
     def certify(self, point: Point) -> Certificate:
         """Minus half of the squared width of the street along ``point.w``, and of the distance at ``point.alpha``."""

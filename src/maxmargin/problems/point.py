@@ -1,11 +1,29 @@
-"""A point of a problem, and what it is worth."""
+"""A point of a problem, what it is worth, and what follows from that."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
 
 from maxmargin.protocols import Float
+
+
+class Status(Enum):
+    """Why a fit stopped. The value is the sentence that a user reads."""
+
+    CONVERGED = "Converged: the certified relative duality gap is within the tolerance"
+    MAX_ITER = "Stopped at the iteration limit before the tolerance was reached"
+    MAX_TIME = "Stopped at the time limit before the tolerance was reached"
+    INTERRUPTED = "Stopped by Ctrl-C; the best point so far was kept"
+    CALLBACK = "Stopped by a callback; the best point so far was kept"
+    STALLED = "Stopped because rounding errors or ill conditioning prevent further progress"
+    NOT_SEPARABLE = "Stopped with a proof: the convex hulls of two classes meet, so there is no margin between them"
+    NOT_CONVEX = "Stopped without a proof: the kernel is not positive semi-definite on these samples"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -50,3 +68,20 @@ class Certificate:
         if not self.relative_gap < math.inf:
             return math.inf, math.inf
         return (self.relative_gap, 0.0) if self.relative_gap < 1.0 else (1.0, self.gap)
+
+
+class Certifiable(Protocol):
+    """What the loop asks of a problem, of whatever kind."""
+
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+
+    def certify(self, point: Point) -> Certificate:
+        """Primal and dual value at a point, recomputed from the data."""
+
+    def conclusion(self, certificate: Certificate) -> Status | None:
+        """What these values prove beside their gap, if anything: there is nothing to go on with then."""
+
+    def fits(self, point: Point) -> bool:
+        """Whether a point has as many numbers as this problem has variables."""

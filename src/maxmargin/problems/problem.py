@@ -24,7 +24,7 @@ from maxmargin.communicators import ALONE
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
 from maxmargin.operators import Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.penalties import L2
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.protocols import Array, Communicator, Features, Float, Index, Intercept, Loss, Operator, Penalty
 
 SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
@@ -94,6 +94,16 @@ class Problem:
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return not self.kernelised
+
+    def conclusion(self, certificate: Certificate) -> Status | None:
+        """Nothing: every problem of this kind has an optimum, and its gap says how far away that is."""
+        return None
+
+    def fits(self, point: Point) -> bool:
+        """Whether a point has as many coefficients and dual variables as this problem."""
+        if not self.kernelised and point.w.size != self.operator.n_features:  # type: ignore[attr-defined]
+            return False
+        return point.alpha is not None and point.alpha.size == self.operator.n_samples
 
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.protocols import Features, Float, Index, Intercept
 
 
@@ -62,6 +62,15 @@ class SoftmaxProblem:
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return True
+
+    def conclusion(self, certificate: Certificate) -> Status | None:
+        """Nothing: the gap says how far away the optimum is."""
+        return None
+
+    def fits(self, point: Point) -> bool:
+        """Whether a point has as many coefficients and dual variables as this problem."""
+        variables = self.y.size * self.n_classes
+        return point.w.size == math.prod(self.shape) and point.alpha is not None and point.alpha.size == variables
 
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""

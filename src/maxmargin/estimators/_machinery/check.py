@@ -25,9 +25,9 @@ from sklearn.utils.validation import (
 
 from maxmargin.estimators._machinery.problems import largest_nu, nu_of_cap
 from maxmargin.estimators._machinery.task import Task
-from maxmargin.loop.solution import Status
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
+from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers import OF_HULLS, OUT_OF_CORE, SOLVERS
 

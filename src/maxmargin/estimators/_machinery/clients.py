@@ -22,11 +22,11 @@ from maxmargin.estimators._machinery.problems import not_separable, widest_stree
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import minimize
-from maxmargin.loop.solution import Solution, Status
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows, Sharded
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point
+from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Communicator, Float, Index
 from maxmargin.solvers.choice import Choice

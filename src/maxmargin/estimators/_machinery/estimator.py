@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin
 from maxmargin.estimators._machinery.fit import overall_status
 from maxmargin.estimators._machinery.task import Task
-from maxmargin.loop.solution import Solution, Status
-from maxmargin.problems.point import Point
+from maxmargin.loop.solution import Solution
+from maxmargin.problems.point import Point, Status
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 FIT_CONSTRAINTS: dict[str, list[Any]] = {

@@ -15,12 +15,12 @@ from maxmargin.estimators._machinery.callbacks import FitTasks
 from maxmargin.estimators._machinery.check import check_limit
 from maxmargin.estimators._machinery.problems import first_point, rounding_level
 from maxmargin.estimators._machinery.task import Task
-from maxmargin.loop.certificate import Certifiable
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import minimize
-from maxmargin.loop.solution import Record, Solution, Status
+from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Certifiable, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Features

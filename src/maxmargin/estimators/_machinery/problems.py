@@ -23,14 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.loop.certificate import Certifiable
-from maxmargin.loop.solution import Solution, Status
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import Gram
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certifiable, Certificate, Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Features, Float, Index, Intercept, Operator, Penalty
@@ -119,6 +118,7 @@ def hull_distance(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistanc
         high=np.where(used & positive, 1.0, 0.0),
         group=np.where(positive, 0, 1),
         totals=np.array([1.0, -1.0]),
+        of_hulls=True,
     )
 
 
@@ -166,9 +166,11 @@ def one_class(gram: Gram, s: Float, nu: float) -> BoxQP:
     return _without_linear_term(gram, np.zeros(s.size), s, group, np.array([nu * float(s.sum())]))
 
 
-def _without_linear_term(gram: Any, low: Float, high: Float, group: Any, totals: Float) -> BoxQP:
-    zeros = np.zeros(low.size)
-    return BoxQP(gram, zeros, low, high, D=zeros, sample=np.arange(low.size), group=group, totals=totals)
+def _without_linear_term(
+    gram: Any, low: Float, high: Float, group: Any, totals: Float, of_hulls: bool = False
+) -> BoxQP:
+    zeros, sample = np.zeros(low.size), np.arange(low.size)
+    return BoxQP(gram, zeros, low, high, D=zeros, sample=sample, group=group, totals=totals, of_hulls=of_hulls)
 
 
 def largest_nu(y: Float, s: Float) -> float:

@@ -27,7 +27,7 @@ from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.estimators._machinery.task import Task
 from maxmargin.estimators.explanation import given
 from maxmargin.loop.certificate import complete
-from maxmargin.loop.solution import Solution, Status
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import scores_of
 from maxmargin.parts.losses import (
@@ -39,7 +39,7 @@ from maxmargin.parts.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from maxmargin.problems.point import Point
+from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features, Float
 from maxmargin.solvers import SGD, make_solver
