@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from sklearn.metrics import pairwise
 
 from maxmargin.operators import KernelGram, cross_gram
-from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid, exp_of_negative
+from maxmargin.parts.kernels import KERNELS as REGISTRY
+from maxmargin.parts.kernels import (
+    RBF,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Sigmoid,
+    exp_of_negative,
+    kernel_of,
+    parameters_of,
+)
 
 KERNELS = {
     "linear": (Linear(2.0), lambda A, B: 2.0 * pairwise.linear_kernel(A, B)),
@@ -65,7 +75,7 @@ def test_symmetric_and_positive_semi_definite(kernel, expected, seed, n, d, scal
     K = whole(KernelGram(kernel, scale * points(n, d, seed)))
     largest = np.abs(K).max(initial=0.0)
     np.testing.assert_allclose(K, K.T, rtol=0, atol=1e-12 * largest)
-    if not isinstance(kernel, Sigmoid):
+    if kernel.traits.positive:
         # RBF: the distances of far points cancel, |x|^2 + |z|^2 - 2 x.z.
         cancelled = 1e-15 * scale**2 * d * 10 if isinstance(kernel, RBF) else 0.0
         assert np.linalg.eigvalsh(K).min() >= -n * (1e-13 * largest + cancelled)
@@ -76,6 +86,34 @@ def test_diagonal_is_that_of_the_block(kernel, expected):
     for X in (points(19, 4, 3), sp.csr_array(points(19, 4, 3))):
         gram = KernelGram(kernel, X)
         np.testing.assert_allclose(gram.diagonal(), np.diagonal(whole(gram)), rtol=1e-12, atol=1e-13)
+
+
+def test_every_kernel_with_a_name_is_tested():
+    assert set(REGISTRY.values()) == {type(kernel) for kernel, _ in KERNELS.values()}
+
+
+def test_a_kernel_takes_the_parameters_that_it_has():
+    known = {"degree": 2, "gamma": 0.5, "coef0": 1.5}
+    made = {name: kernel_of(name, **known) for name in REGISTRY}
+    assert made == {
+        "linear": Linear(), "rbf": RBF(0.5), "poly": Polynomial(2, 0.5, 1.5), "sigmoid": Sigmoid(0.5, 1.5),
+        "laplacian": Laplacian(0.5),
+    }  # fmt: skip
+    assert parameters_of("poly") == ["degree", "gamma", "coef0"]
+
+
+@every_kernel
+def test_declared_kernels_of_differences_do_not_notice_a_translation(kernel, expected):
+    X = points(12, 4, 5)
+    moved = np.abs(expected(X, X) - expected(X + 1.0, X + 1.0)).max() > 1e-9
+    assert moved != kernel.traits.of_differences
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2, 1.0, -1.0), Polynomial(3, -1.0)])
+def test_polynomials_are_positive_for_some_parameters_only(kernel):
+    assert not kernel.traits.positive
+    X = np.array([[0.1], [1.0]])
+    assert KernelGram(kernel, X).positive == (np.linalg.eigvalsh(whole(KernelGram(kernel, X))).min() >= -1e-9)
 
 
 def test_sigmoid_is_not_positive_semi_definite_for_every_parameter():

@@ -75,8 +75,20 @@ class Penalty(Protocol):
         """``argmin_w cost(w) + (w - v)^2 / (2 step)``."""
 
 
+class KernelTraits(NamedTuple):
+    """What a kernel matrix has to know about its kernel beforehand."""
+
+    positive: bool = False  # whether every matrix of it is positive semi-definite; if not, each matrix is tested
+    by_distance: bool = False  # whether pairs are measured by their Manhattan distance, not by their inner product
+    of_differences: bool = False  # whether moving all points together changes nothing: they are centred, to round less
+
+
 class Kernel(Protocol):
     """A Mercer kernel that depends on two points through one measurement of the pair and their squared norms."""
+
+    @property
+    def traits(self) -> KernelTraits:
+        """What has to be known beforehand."""
 
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         """Value of the kernel for the measurement ``m`` (inner product or distance)."""

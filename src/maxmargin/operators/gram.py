@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from maxmargin._jit import compiled
 from maxmargin.operators.points import DensePoints, Points, points_of
 from maxmargin.operators.rows import Matrix, is_sparse
-from maxmargin.parts.kernels import MEASURED_BY_DISTANCE, RBF, Laplacian, Linear, Polynomial, in_precision
+from maxmargin.parts.kernels import RBF, in_precision
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
@@ -163,11 +163,7 @@ class KernelGram(_AnyGram):
     @cached_property
     def positive(self) -> bool:
         """Known for most kernels, tested for the others."""
-        if isinstance(self.kernel, (Linear, RBF, Laplacian)):
-            return True
-        if isinstance(self.kernel, Polynomial) and self.kernel.coef0 >= 0.0 and self.kernel.gamma >= 0.0:
-            return True
-        return super().positive
+        return self.kernel.traits.positive or super().positive
 
     @cached_property
     def fits_single(self) -> bool:
@@ -177,7 +173,7 @@ class KernelGram(_AnyGram):
     def diagonal(self) -> Float:
         """``k(x_i, x_i)``."""
         sq = self._all_columns.sq
-        values = np.zeros(self.n_samples) if isinstance(self.kernel, MEASURED_BY_DISTANCE) else sq.copy()
+        values = np.zeros(self.n_samples) if self.kernel.traits.by_distance else sq.copy()
         _map_diagonal(self.kernel, values, sq)
         return values
 
@@ -441,7 +437,7 @@ class Tiles:
             memory = np.empty(max(TILE_BYTES // columns.dtype.itemsize, shape[0] * shape[1]), dtype=columns.dtype)
             setattr(self._scratch, columns.dtype.name, memory)
         out = memory[: shape[0] * shape[1]].reshape(shape)
-        measure = columns.distances if isinstance(self.kernel, MEASURED_BY_DISTANCE) else columns.products
+        measure = columns.distances if self.kernel.traits.by_distance else columns.products
         measure(some, stretch.start, stretch.stop, out)
         return out
 
@@ -457,7 +453,7 @@ def rounding_of_rbf(kernel: Any, d: int, sq: Float, largest_sq: float) -> Float:
 
 def centre_for(kernel: Kernel, X: Matrix) -> Float | None:
     """The mean of dense samples, for kernels that do not notice a translation but whose rounding errors do."""
-    if is_sparse(X) or not isinstance(kernel, (RBF, Laplacian)) or X.shape[0] == 0:
+    if is_sparse(X) or not kernel.traits.of_differences or X.shape[0] == 0:
         return None
     return np.asarray(X.mean(axis=0, dtype=np.float64))
 

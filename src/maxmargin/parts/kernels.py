@@ -1,7 +1,8 @@
 """Mercer kernels of vectors, as functions of one measurement of a pair and of two squared norms.
 
-The measurement ``m`` is the inner product or, for the kernels in ``MEASURED_BY_DISTANCE``, the Manhattan distance.
-Precomputed matrices and Python callables are not kernels of vectors: see ``operators.gram``.
+The measurement ``m`` is the inner product or, if the traits of the kernel say so, the Manhattan distance. A kernel is
+one class: its name, its traits and, as fields, those parameters of an estimator that it takes. Precomputed matrices and
+Python callables are not kernels of vectors: see ``operators.gram``.
 
 The same methods serve both precisions: with float32 fields and arguments everything is computed in float32, so no
 float64 literal may meet an argument.
@@ -9,41 +10,79 @@ float64 literal may meet an argument.
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from maxmargin._jit import by_precision, compiled, compiled_methods, larger, smaller
+from maxmargin.protocols import Kernel, KernelTraits
+
+Class = TypeVar("Class", bound=type[Kernel])
+KERNELS: dict[str, type[Kernel]] = {}  # by the names under which users choose them
 
 
-@compiled_methods
+def named(name: str) -> Callable[[Class], Class]:
+    """Mark a class as the kernel of a name."""
+
+    def register(cls: Class) -> Class:
+        KERNELS[name] = cls
+        return compiled_methods(cls)
+
+    return register
+
+
+def parameters_of(name: str) -> list[str]:
+    """The parameters of a kernel."""
+    return list(inspect.signature(KERNELS[name]).parameters)
+
+
+def kernel_of(name: str, **known: float) -> Kernel:
+    """The kernel of a name, with those of the known parameters that it has."""
+    return KERNELS[name](**{parameter: known[parameter] for parameter in parameters_of(name) if parameter in known})
+
+
+@named("linear")
 class Linear(NamedTuple):
     """``scale x.z``."""
 
     scale: float = 1.0
 
+    @property
+    def traits(self) -> KernelTraits:
+        return KernelTraits(positive=True)
+
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         return self.scale * m
 
 
-@compiled_methods
+@named("rbf")
 class RBF(NamedTuple):
     """``exp(-gamma |x - z|^2)``."""
 
     gamma: float = 1.0
 
+    @property
+    def traits(self) -> KernelTraits:
+        return KernelTraits(positive=True, of_differences=True)
+
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         return exp_of_negative(self.gamma * (m + m - sq_left - sq_right))
 
 
-@compiled_methods
+@named("poly")
 class Polynomial(NamedTuple):
     """``(gamma x.z + coef0)^degree``."""
 
     degree: int = 3
     gamma: float = 1.0
     coef0: float = 0.0
+
+    @property
+    def traits(self) -> KernelTraits:
+        return KernelTraits(positive=self.gamma >= 0.0 and self.coef0 >= 0.0)
 
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         base = self.gamma * m + self.coef0
@@ -54,28 +93,33 @@ class Polynomial(NamedTuple):
         return base**self.degree
 
 
-@compiled_methods
+@named("sigmoid")
 class Sigmoid(NamedTuple):
     """``tanh(gamma x.z + coef0)``: not positive semi-definite for most parameters."""
 
     gamma: float = 1.0
     coef0: float = 0.0
 
+    @property
+    def traits(self) -> KernelTraits:
+        return KernelTraits()
+
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         return math.tanh(self.gamma * m + self.coef0)
 
 
-@compiled_methods
+@named("laplacian")
 class Laplacian(NamedTuple):
     """``exp(-gamma |x - z|_1)``."""
 
     gamma: float = 1.0
 
+    @property
+    def traits(self) -> KernelTraits:
+        return KernelTraits(positive=True, by_distance=True, of_differences=True)
+
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         return exp_of_negative(-self.gamma * m)
-
-
-MEASURED_BY_DISTANCE = (Laplacian,)
 
 
 def in_precision(kernel: Any, dtype: Any) -> Any:

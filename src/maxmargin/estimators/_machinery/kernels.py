@@ -10,13 +10,13 @@ from maxmargin.estimators._machinery.task import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
 from maxmargin.operators.gram import checked_values, dense64, rounding_of_rbf
 from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
-from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from maxmargin.parts.kernels import KERNELS, kernel_of
 from maxmargin.protocols import Float, Kernel, Operator
 from maxmargin.threads import Workers, workers_for
 
 SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
 GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
-KERNEL_NAMES = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
+KERNEL_NAMES = (*KERNELS, "precomputed")
 
 
 def bandwidth(estimator: Any, X: Any, weights: Float) -> float:
@@ -50,14 +50,8 @@ def _variance(X: Any, share: Float) -> float:
 
 def make_kernel(estimator: Any) -> Kernel:
     """The kernel of vectors that the parameters describe."""
-    kernels: dict[str, Kernel] = {
-        "linear": Linear(),
-        "poly": Polynomial(int(estimator.degree), estimator._gamma, float(estimator.coef0)),
-        "rbf": RBF(estimator._gamma),
-        "sigmoid": Sigmoid(estimator._gamma, float(estimator.coef0)),
-        "laplacian": Laplacian(estimator._gamma),
-    }
-    return kernels[estimator.kernel]
+    known = {"degree": int(estimator.degree), "gamma": estimator._gamma, "coef0": float(estimator.coef0)}
+    return kernel_of(estimator.kernel, **known)
 
 
 def training_operator(estimator: Any, X: Any, workers: Workers | None = None) -> Gram:
