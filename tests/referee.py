@@ -48,6 +48,40 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Hulls:
+    """``min |X^T a|^2 / 2`` over ``0 <= y_i a_i <= cap_i`` where ``y_i a_i`` have the sum ``total`` in either class."""
+
+    X: np.ndarray
+    y: np.ndarray
+    cap: np.ndarray
+    total: float = 1.0
+
+    @property
+    def sides(self):
+        return [np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)]
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """``sum_i s_i (log sum_c exp(z_ic) - z_i,y_i) + lam |W|^2 / 2`` with ``z_i = W x_i + b``, ``k`` classes."""
+
+    X: np.ndarray
+    y: np.ndarray  # numbers of classes
+    k: int
+    lam: float
+    s: np.ndarray
+    intercept: str | None = "free"
+    scale: float = 1.0
+
+    def split(self, w):
+        """Coefficients and intercepts of a point, whose ``w`` is ``[W b]``, raveled."""
+        if self.intercept is None:
+            return w.reshape(self.k, -1), np.zeros(self.k)
+        theta = w.reshape(self.k, -1)
+        return theta[:, :-1], theta[:, -1]
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the referee says about a point; the dual value means nothing unless ``infeasibility`` is 0 or rounding."""
 
@@ -232,6 +266,10 @@ def repaired(case, alpha):
     """The feasible point that is certified for ``alpha``: clipped, the heavier side scaled down, all scaled down."""
     if isinstance(case, Box):
         return _repaired_box(case, alpha)
+    if isinstance(case, Hulls):
+        return _repaired_hulls(case, alpha)
+    if isinstance(case, Softmax):
+        return _repaired_softmax(case, alpha.reshape(-1, case.k))
     low, high = bounds(case)
     alpha = np.minimum(np.maximum(alpha, low), high)
     if case.intercept == "free":
@@ -250,17 +288,32 @@ def repaired(case, alpha):
 
 def judge(case, w, b, alpha):
     """Values at a primal and a dual point, taken as they are."""
+    if isinstance(case, Box):
+        return judge_box(case, alpha)
+    if isinstance(case, Hulls):
+        return judge_hulls(case, w, alpha)
+    if isinstance(case, Softmax):
+        W, b = case.split(w)
+        values = softmax_values(case.X, case.y, case.k, W, b, alpha, case.s, case.intercept, case.scale, case.lam)
+        return Verdict(*values)
     value, outside = dual(case, alpha)
     return Verdict(primal(case, w, b), value, outside)
 
 
 def rounding(case, w, b, alpha):
-    """How much of the values of ``judge`` and ``judge_box`` can be rounding: a unit of the terms that were added."""
+    """How much of the values of ``judge`` can be rounding: a unit of the terms that were added."""
     unit = np.finfo(float).eps
     if isinstance(case, Box):
         a = np.abs(alpha)
         f = np.abs(case.Q) @ a
         return unit * float(a @ f + np.abs(case.q) @ a + case.D @ a**2 + _reach(case) @ (f + np.abs(case.q)))
+    if isinstance(case, Hulls):
+        length = np.linalg.norm(w)
+        street = 2.0 * case.total * (np.abs(case.X) @ np.abs(w)).max() / length if length > 0 else 0.0
+        between = np.abs(case.X).T @ np.abs(alpha)
+        return unit * float(street**2 + between @ between)
+    if isinstance(case, Softmax):
+        return _rounding_softmax(case, w, alpha, unit)
     X = case.X if case.K is None else case.K
     z = np.abs(X) @ np.abs(w) + abs(b)
     slope = 1 + np.abs(slope_interval(case.loss, X @ w + b, case.y)[0])
@@ -384,13 +437,43 @@ def best_multiplier(r, low, high, D, total):
     return best
 
 
+# ---- the distance of two hulls ---------------------------------------------------------------------------------------
+
+
+def _repaired_hulls(case, a):
+    high = np.where(case.y > 0, np.minimum(case.cap, case.total), 0.0)
+    low = np.where(case.y < 0, -np.minimum(case.cap, case.total), 0.0)
+    groups = tuple((side, case.y[side[0]] * case.total) for side in case.sides)
+    return _repaired_box(Box(None, None, low, high, None, groups), a)
+
+
+def judge_hulls(case, w, a):
+    """Minus half of the squared width of the street along ``w``, and of the squared distance of the points of ``a``."""
+    street, outside = 0.0, 0.0
+    for side in case.sides:
+        t = case.y[side] * (case.X[side] @ w)
+        order = np.argsort(t, kind="stable")  # the rows nearest to the street have all that their caps allow
+        filled = np.minimum(np.cumsum(case.cap[side][order]), case.total)
+        street += t[order] @ np.diff(filled, prepend=0.0)
+        shares = case.y[side] * a[side]
+        outside = max(outside, (-shares).max(), (shares - case.cap[side]).max(), abs(shares.sum() - case.total))
+    length = np.linalg.norm(w)
+    width = street / length if street > 0 and length > 0 else 0.0
+    between = case.X.T @ a
+    return Verdict(float(-(width**2) / 2), float(-between @ between / 2), float(outside))
+
+
 # ---- reference optima ------------------------------------------------------------------------------------------------
 
 
 def reference_optimum(case):
-    """Optimal value by a solver that is not ours: Clarabel, and SciPy for the logistic loss. Small problems only."""
+    """Optimal value by a solver that is not ours: Clarabel, and SciPy for logistic losses. Small problems only."""
     if isinstance(case, Box):
         return _clarabel_box(case)
+    if isinstance(case, Hulls):
+        return _clarabel_hulls(case)
+    if isinstance(case, Softmax):
+        return _scipy_softmax(case)
     if case.K is not None:  # an explicit feature map: K = F F^T
         values, vectors = np.linalg.eigh(case.K)
         case = replace(case, K=None, X=vectors * np.sqrt(np.maximum(values, 0)))
@@ -475,6 +558,30 @@ def _clarabel_box(case):
     return float(case.q @ a - a @ case.Q @ a / 2 - case.D @ a**2 / 2)
 
 
+def _clarabel_hulls(case):
+    """First in units of the longest row, then of the distance that this gives, for an accuracy relative to it."""
+    longest = np.linalg.norm(case.X, axis=1).max() or 1.0
+    distance = _distance(case, longest)
+    if distance > 1e-7 * longest:
+        distance = _distance(case, distance)
+    return -(distance**2) / 2
+
+
+def _distance(case, unit):
+    """Over shares and, as variables of their own, the difference of the two points."""
+    n, d = case.X.shape
+    P = sp.diags(np.append(np.zeros(n), np.ones(d))).tocsc()
+    equal = np.zeros((d + 2, n + d))
+    equal[:d] = np.column_stack([case.X.T * case.y / unit, -np.eye(d)])
+    for row, side in zip(equal[d:], case.sides, strict=True):
+        row[side] = 1.0
+    box = np.column_stack([np.vstack([-np.eye(n), np.eye(n)]), np.zeros((2 * n, d))])
+    h = np.concatenate([np.zeros(d), [case.total] * 2, np.zeros(n), np.minimum(case.cap, case.total)])
+    cones = [clarabel.ZeroConeT(d + 2), clarabel.NonnegativeConeT(2 * n)]
+    found = _clarabel(P, np.zeros(n + d), sp.csc_matrix(np.vstack([equal, box])), h, cones)
+    return unit * float(np.linalg.norm(found[n:]))
+
+
 def _clarabel(P, q, A, h, cones):
     for tolerance in (1e-11, 1e-9, 1e-8):
         settings = clarabel.DefaultSettings()
@@ -526,7 +633,7 @@ def softmax_values(X, y, k, W, b, A, s, intercept, scale, lam=1.0):
     primal = -(s * (log_softmax(X @ W.T + b, axis=1) * onehot).sum(axis=1)).sum() + 0.5 * lam * (W**2).sum()
     used = s > 0.0
     p = onehot[used] - A[used] / s[used, None]
-    infeasible = max(np.maximum(-p, 0.0).max(), np.abs(A.sum(axis=1)).max(), np.abs(A[~used]).max(initial=0.0))
+    infeasible = max((-p).max(initial=0.0), np.abs(A.sum(axis=1)).max(), np.abs(A[~used]).max(initial=0.0))
     dual = s[used] @ entr(np.maximum(p, 0.0)).sum(axis=1) - ((A.T @ X) ** 2).sum() / (2.0 * lam)
     if intercept == "free":
         infeasible = max(infeasible, np.abs(A.sum(axis=0)).max())
@@ -534,3 +641,59 @@ def softmax_values(X, y, k, W, b, A, s, intercept, scale, lam=1.0):
         primal += 0.5 * lam * (b**2).sum() / scale**2
         dual -= ((scale * A.sum(axis=0)) ** 2).sum() / (2.0 * lam)
     return primal, dual, infeasible
+
+
+def _repaired_softmax(case, A):
+    """Probabilities cut at zero and scaled to the sum 1; if the intercept is free, mixed with the same ones for all.
+
+    The mixture has the smallest share with which every class can have its part of the weight. In terms of
+    ``a_i = s_i (onehot_i - p_i)``, which has more digits than ``p_i`` where a class is almost certain.
+    """
+    others = np.eye(case.k)[case.y] == 0.0
+    weight = np.bincount(case.y, weights=case.s, minlength=case.k)
+    others &= (weight > 0.0) | (case.intercept != "free")  # a class without weight has no part of it
+
+    def in_simplex(Q):  # from the other classes' probabilities times the weights
+        Q = np.where(others & (case.s[:, None] > 0.0), np.maximum(Q, 0.0), 0.0)
+        total = Q.sum(axis=1, keepdims=True)
+        Q = Q * np.minimum(case.s[:, None] / np.where(total > 0.0, total, 1.0), 1.0)
+        repaired = -Q
+        repaired[np.arange(case.y.size), case.y] = Q.sum(axis=1)
+        return repaired
+
+    A = in_simplex(-A)
+    missing = A.sum(axis=0)
+    if case.intercept == "free" and (missing < 0.0).any():
+        share = (-missing[missing < 0.0] / (weight - missing)[missing < 0.0]).max()
+        common = (share * weight + (1.0 - share) * missing) / weight.sum()
+        A = in_simplex(case.s[:, None] * common - (1.0 - share) * A)
+    return A
+
+
+def _rounding_softmax(case, w, A, unit):
+    W, b = case.split(w)
+    Z = np.abs(case.X) @ np.abs(W).T + np.abs(b)
+    # An entropy has steep ends: a rounded probability changes it by 40 units at most.
+    size = case.s @ (40.0 + 2.0 * Z.max(axis=1)) + case.lam * ((W**2).sum() + (b**2).sum() / case.scale**2)
+    V = np.abs(A).T @ np.column_stack([np.abs(case.X), np.full(len(A), case.scale)])
+    return unit * float(size * case.k + (V**2).sum() / case.lam)
+
+
+def _scipy_softmax(case):
+    X, penalised = _design(case)
+    k, d = case.k, X.shape[1]
+    onehot, ridge = np.eye(k)[case.y], case.lam * np.tile(penalised, k)
+
+    def value(c):
+        logs = log_softmax(X @ c.reshape(k, d).T, axis=1)
+        g = (case.s[:, None] * (np.exp(logs) - onehot)).T @ X
+        return -case.s @ (logs * onehot).sum(axis=1) + ridge @ c**2 / 2, g.ravel() + ridge * c
+
+    def hessian(c):
+        P = np.exp(log_softmax(X @ c.reshape(k, d).T, axis=1))
+        inner = P[:, :, None] * np.eye(k) - P[:, :, None] * P[:, None, :]
+        return np.einsum("i,icd,ij,il->cjdl", case.s, inner, X, X).reshape(k * d, k * d) + np.diag(ridge)
+
+    options = {"gtol": 1e-9, "maxiter": 2000}
+    result = minimize(value, np.zeros(k * d), jac=True, hess=hessian, method="trust-exact", options=options)
+    return float(result.fun)

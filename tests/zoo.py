@@ -16,7 +16,9 @@ import referee
 from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows
 from maxmargin.parts import kernels, losses, penalties
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
 
 LOSSES = {
     "hinge": losses.Hinge,
@@ -46,10 +48,10 @@ KERNELS = {
 
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
-SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "decomposition", "pivoting")
+SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
-HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient")
+HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Case:
     """A problem and the referee's description of the same problem."""
 
     name: str
-    build: Callable[[], Problem | BoxQP]
-    describe: Callable[[], referee.Machine | referee.Box]
+    build: Callable[[], Problem | BoxQP | HullDistance | SoftmaxProblem]
+    describe: Callable[[], referee.Machine | referee.Box | referee.Hulls | referee.Softmax]
     hard_for: tuple[str, ...] = ()  # solvers of which only honesty is asked
     convex: bool = True
 
@@ -133,6 +135,37 @@ def program(name: str, X: Any, q: Any, low: Any, high: Any, D: Any = 0.0, sample
     return Case(name, build, describe)
 
 
+def hulls(name: str, X: Any, y: Any, *, cap: Any = 1.0, total: float = 1.0, layout: str = "dense",
+          dtype: type = np.float64, hard_for: tuple[str, ...] = ()) -> Case:  # fmt: skip
+    """The distance of the hulls of two classes, reduced where a cap is below the total."""
+    X, y = np.asarray(X, dtype=dtype), np.asarray(y, dtype=np.float64)
+    cap = np.broadcast_to(np.asarray(cap, dtype=np.float64), y.shape).copy()
+
+    def build() -> HullDistance:
+        return HullDistance(Rows(sp.csr_array(X) if layout == "csr" else X), y, cap, total)
+
+    def describe() -> referee.Hulls:
+        return referee.Hulls(X.astype(np.float64), y, cap, total)
+
+    return Case(f"hulls, {name}", build, describe, hard_for)
+
+
+def softmax(name: str, X: Any, y: Any, *, k: int = 3, lam: float = 1.0, s: Any = 1.0, intercept: str | None = "free",
+            scale: float = 1.0, layout: str = "dense", dtype: type = np.float64,
+            hard_for: tuple[str, ...] = ()) -> Case:  # fmt: skip
+    """Logistic regression of several classes at once."""
+    X, y = np.asarray(X, dtype=dtype), np.asarray(y, dtype=np.int64)
+    s = np.broadcast_to(np.asarray(s, dtype=np.float64), y.shape).copy()
+
+    def build() -> SoftmaxProblem:
+        return SoftmaxProblem(Rows(sp.csr_array(X) if layout == "csr" else X), y, k, lam, s, intercept, scale)
+
+    def describe() -> referee.Softmax:
+        return referee.Softmax(X.astype(np.float64), y, k, lam, s, intercept, scale)
+
+    return Case(f"softmax, {name}", build, describe, hard_for)
+
+
 def blobs(n: int, d: int, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Two Gaussian classes whose centres differ by ``2 apart`` in the first feature."""
     rng = np.random.default_rng(seed)
@@ -156,6 +189,8 @@ def cases():
     yield from _degenerate()
     yield from _kernels()
     yield from _programs()
+    yield from _hulls()
+    yield from _softmax()
 
 
 def _every_loss():
@@ -289,3 +324,94 @@ def _programs():
     yield program("variables for some samples only", X, y[5:20], low[5:20], high[5:20], sample=np.arange(5, 20),
                   groups=((np.arange(15), 0.0),))  # fmt: skip
     yield program("ridge on every variable", X, y, low, high, D=0.3, groups=((everyone, 0.0),), lam=0.4)
+
+
+def _hulls():
+    apart, y = blobs(40, 3, seed=13, apart=6.0)
+    near, _ = blobs(40, 3, seed=14, apart=1.0)
+    mixed, _ = blobs(40, 3, seed=15, apart=0.2)
+    yield hulls("separable", apart, y)
+    yield hulls("overlapping", mixed, y)
+    yield hulls("reduced, separable", apart, y, cap=0.2)
+    yield hulls("reduced, separable by their caps", near, y, cap=0.08)
+    yield hulls("reduced, overlapping", mixed, y, cap=0.15)
+    yield hulls("touching at a vertex", [[0, 0], [1, 1], [1, -1], [0, 0], [-1, 1], [-1, -1]], [1, 1, 1, -1, -1, -1])
+    yield hulls("touching on an edge", [[0, 1], [0, -1], [1, 0], [0, 0], [-1, 1], [-1, -1]], [1, 1, 1, -1, -1, -1])
+    yield hulls(
+        "touching on an edge, reduced", [[0, 1], [0, -1], [0, 0], [-2, 0]], [1, 1, -1, -1], cap=[0.5, 0.5, 1, 1]
+    )
+    yield hulls("one row per class", [[1.0, 2.0], [4.0, 6.0]], [1, -1])
+    yield hulls("one row against many", np.vstack([apart[y < 0], [[9.0, 0.0, 0.0]]]), np.append(-np.ones(20), 1))
+    yield hulls("duplicated rows", np.vstack([apart, apart]), np.tile(y, 2))
+    yield hulls("duplicated rows, reduced", np.vstack([near, near]), np.tile(y, 2), cap=0.04)
+    yield hulls("duplicated rows, opposite label", np.vstack([near, near]), np.append(y, -y))
+    yield hulls("points identical", np.ones((9, 2)), np.where(np.arange(9) < 3, 1, -1))
+    yield hulls("points at the origin", np.zeros((4, 2)), [1, 1, 1, -1])
+    yield hulls("zero column", np.column_stack([apart, np.zeros(40)]), y)
+    yield hulls("constant feature", np.column_stack([apart, np.full(40, 3.0)]), y)
+    yield hulls("single feature", apart[:, :1], y)
+    yield hulls("more features than samples", *blobs(12, 50, seed=16))
+    yield hulls("more features than samples, reduced", *blobs(12, 50, seed=16), cap=0.3)
+    some = np.where(np.arange(40) % 3 == 0, 0.0, 1.0)
+    yield hulls("caps of zero", apart, y, cap=some)
+    yield hulls("caps of zero, reduced", near, y, cap=0.12 * some)
+    uneven = np.random.default_rng(17).uniform(0.05, 1.0, size=40)
+    yield hulls("uneven caps", apart, y, cap=uneven)
+    yield hulls("uneven caps, total 2", apart, y, cap=uneven, total=2.0)
+    yield hulls("uneven caps, total 0.1", apart, y, cap=uneven, total=0.1)
+    yield hulls("cap at its bound", near, y, cap=1 / 20)
+    fewer = np.flatnonzero((y < 0) | (np.arange(40) < 26))  # 13 against 20, and the sum of 13 / 13 is not exactly 1
+    yield hulls("cap at its bound, unequal classes", near[fewer], y[fewer], cap=1 / 13)
+    yield hulls("columns 1e4 apart", apart * np.array([1.0, 1e4, 1.0]), y, hard_for=SLOW)
+    yield hulls("columns 1e4 apart, reduced", near * np.array([1.0, 1e4, 1.0]), y, cap=0.08, hard_for=SLOW)
+    yield hulls("far from the origin", apart + 100.0, y)
+    yield hulls("tiny numbers", 1e-8 * apart, y)
+    sparse = np.where(np.abs(apart) < 0.5, 0.0, apart)
+    for cap in (1.0, 0.1):
+        yield hulls(f"CSR, caps {cap}", sparse, y, cap=cap, layout="csr")
+        yield hulls(f"float32, caps {cap}", sparse, y, cap=cap, dtype=np.float32)
+        yield hulls(f"CSR float32, caps {cap}", sparse, y, cap=cap, layout="csr", dtype=np.float32)
+
+
+def _several(n: int, d: int, k: int, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian classes around points of the axes."""
+    y = np.arange(n) % k
+    return np.random.default_rng(seed).normal(size=(n, d)) + apart * np.eye(max(d, k))[y][:, :d], y
+
+
+def _softmax():
+    X, y = _several(60, 4, 3, seed=18)
+    weights = np.random.default_rng(19).uniform(0.2, 2.0, size=60)
+    some = np.where(np.arange(60) % 4 == 0, 0.0, weights)
+    for intercept in ("free", "penalised", None):
+        yield softmax(f"intercept {intercept}, weighted", X, y, s=weights, intercept=intercept, scale=2.0, lam=0.7)
+        yield softmax(f"intercept {intercept}, zero weights", X, y, s=some, intercept=intercept)
+        yield softmax(f"intercept {intercept}, no weight at all", X, y, s=0.0, intercept=intercept)
+        yield softmax(f"intercept {intercept}, 4 classes, CSR", np.where(np.abs(X) < 0.5, 0.0, X), np.arange(60) % 4,
+                      k=4, intercept=intercept, layout="csr")  # fmt: skip
+    far, _ = _several(60, 4, 3, seed=20, apart=20.0)
+    yield softmax("float32", X, y, dtype=np.float32)
+    yield softmax("CSR float32", X, y, layout="csr", dtype=np.float32)
+    yield softmax("two classes", X, y % 2, k=2)
+    yield softmax("a class of one sample", X, np.append(y[:-1] % 2, 2))
+    for intercept in ("penalised", None):
+        yield softmax(f"a class of no samples, intercept {intercept}", X, y, k=4, intercept=intercept)
+    # With a free intercept the infimum is not attained: that of the class goes to minus infinity.
+    yield softmax("a class of no samples", X, y, k=4)
+    yield softmax("a class of no weight", X, y, s=np.where(y == 1, 0.0, 1.0))
+    # Neither here, and the infimum is 0: no gap is small beside it.
+    yield softmax("one class only", X, np.zeros(60), hard_for=("softmax_newton",))
+    yield softmax("separable", far, y)
+    yield softmax("separable, huge C", far, y, lam=1e-6)
+    yield softmax("huge C", X, y, lam=1e-6)
+    yield softmax("tiny C", X, y, lam=1e6)
+    yield softmax("weights 1:1000", X, y, s=np.where(y == 0, 1e-3, 1.0))
+    yield softmax("more features than samples", *_several(12, 50, 3, seed=21))
+    yield softmax("more features than samples, no intercept", *_several(12, 50, 3, seed=21), intercept=None)
+    yield softmax("duplicated rows", np.vstack([X, X]), np.tile(y, 2))
+    yield softmax("duplicated rows, other label", np.vstack([X, X]), np.append(y, (y + 1) % 3))
+    yield softmax("zero column", np.column_stack([X, np.zeros(60)]), y)
+    yield softmax("constant feature", np.column_stack([X, np.full(60, 3.0)]), y)
+    yield softmax("points identical", np.ones((9, 2)), np.arange(9) % 3)
+    yield softmax("points at the origin", np.zeros((9, 2)), [0, 0, 0, 0, 1, 1, 1, 2, 2])
+    yield softmax("columns 1e4 apart", X * np.array([1e4, 1.0, 1e-2, 1.0]), y)

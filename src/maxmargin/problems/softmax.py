@@ -107,14 +107,16 @@ class SoftmaxProblem:
         """A dual feasible point near ``A``: each row in its simplex and, if the intercept is free, columns of sum zero.
 
         Columns are balanced by mixing the probabilities with the same ones for all samples: just as much of them, and
-        of each class, that every class has its share of the weight in the end.
+        of each class, that every class has its share of the weight in the end. A class without weight has no share.
         """
-        A = _into_simplex(A, self.y, self.s)
+        if self.intercept != "free":
+            return _into_simplex(A, self.y, self.s)
+        weight = np.bincount(self.y, weights=self.s, minlength=self.n_classes)
+        A = _into_simplex(A if weight.all() else np.where(weight > 0.0, A, 0.0), self.y, self.s)
         excess = A.sum(axis=0)
         rounding = 1e-14 * math.sqrt(A.shape[0]) * np.abs(A).sum(axis=0)
-        if self.intercept != "free" or (np.abs(excess) <= rounding).all():
+        if (np.abs(excess) <= rounding).all():
             return A
-        weight = np.bincount(self.y, weights=self.s, minlength=self.n_classes)
         share = float((np.maximum(-excess, 0.0) / np.maximum(weight - excess, 1e-300)).max())  # of the mixture
         common = np.maximum(share * weight + (1.0 - share) * excess, 0.0) / weight.sum()
         return _into_simplex((1.0 - share) * A - self.s[:, None] * common, self.y, self.s)
