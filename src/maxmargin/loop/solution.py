@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from maxmargin.problems.point import Certificate, Point, Status
+
+WIDTH, HEIGHT = 480, 160  # of the picture of the gap, in pixels
+LEAST_GAP = 1e-17  # that is drawn: a gap of zero has no logarithm
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Record:
         return Certificate(self.primal, self.dual).relative_gap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """The best point that was found, what it is worth, and why the search ended."""
 
@@ -54,3 +59,53 @@ class Solution:
             f"{self.status}: relative gap {self.certificate.relative_gap:.2e} (asked for {self.tol:.0e}) "
             f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s."
         )
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines)
+
+    def _repr_html_(self) -> str:
+        """The same lines and the course of the gap, for notebooks."""
+        lines = "<br/>".join(escape(line) for line in self._lines)
+        return f'<div style="font-family: monospace">{lines}<br/>{_picture(self.history, self.tol)}</div>'
+
+    @property
+    def _lines(self) -> list[str]:
+        certificate = self.certificate
+        return [
+            f"Solution: {self.status}",
+            f"primal {certificate.primal:.10g}, dual {certificate.dual:.10g}, relative gap "
+            f"{certificate.relative_gap:.2e} (asked for {self.tol:.0e})",
+            f"{self.solver}, {self.iterations} iterations",
+            f"{self.seconds:.3g} seconds",
+        ]
+
+
+def _picture(history: tuple[Record, ...], tol: float) -> str:
+    """The relative gap over the seconds, on a logarithmic scale, as SVG: a dot for each certificate, dashes for tol."""
+    drawn = [(record, max(record.relative_gap, LEAST_GAP)) for record in history if record.relative_gap < math.inf]
+    if not drawn:
+        return ""
+    gaps = [gap for _, gap in drawn] + [max(tol, LEAST_GAP)]
+    bottom, top = math.floor(math.log10(min(gaps))), math.ceil(math.log10(max(gaps)) + 1e-9)
+    seconds = max(record.seconds for record, _ in drawn) or 1.0
+
+    def across(record: Record) -> float:
+        return 50.0 + (WIDTH - 60.0) * record.seconds / seconds
+
+    def down(gap: float) -> float:
+        return 10.0 + (HEIGHT - 30.0) * (top - math.log10(gap)) / max(1, top - bottom)
+
+    course = {round(across(record)): f"{across(record):.1f},{down(gap):.1f}" for record, gap in drawn}  # one a pixel
+    dots = [(across(record), down(gap)) for record, gap in drawn if record.certified]
+    shapes = [
+        f'<polyline points="{" ".join(course.values())}" fill="none" stroke="currentColor"/>',
+        *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="currentColor"/>' for x, y in dots),
+        f'<line x1="50" x2="{WIDTH - 10}" y1="{down(gaps[-1]):.1f}" y2="{down(gaps[-1]):.1f}" stroke="currentColor" '
+        'stroke-dasharray="4"/>',
+        *(f'<text x="4" y="{down(10.0**e) + 4.0:.1f}">1e{e}</text>' for e in {top, bottom}),
+        f'<text x="{WIDTH - 10}" y="{HEIGHT - 4}" text-anchor="end">{seconds:.3g} s</text>',
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-size="11" fill="currentColor" '
+        f'role="img"><title>relative duality gap over seconds</title>{"".join(shapes)}</svg>'
+    )

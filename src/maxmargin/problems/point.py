@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
+
 from maxmargin.protocols import Float
 
 
@@ -26,7 +28,7 @@ class Status(Enum):
         return self.value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Point:
     """A primal point and a dual point.
 
@@ -37,6 +39,9 @@ class Point:
     w: Float
     b: float
     alpha: Float | None = None
+
+    def __repr__(self) -> str:
+        return f"Point(w={_in_short(self.w)}, b={self.b:g}, alpha={_in_short(self.alpha)})"
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,8 @@ class Certifiable(Protocol):
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many numbers as this problem has variables."""
+
+
+def _in_short(x: Float | None) -> str:
+    """An array by its shape and its norm, for people: it may have millions of numbers."""
+    return "None" if x is None else f"<array of shape {np.shape(x)}, norm {np.linalg.norm(x):.6g}>"
