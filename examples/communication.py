@@ -13,7 +13,7 @@ import numpy as np
 from drawing import BLACK, BLUE, FIGURES, GREY, ORANGE, label, plt, save
 from maxmargin import Certificate, HullDistance, minimize
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.loop.certificate import certify
+from maxmargin.loop.certificate import certify_point as certify
 from maxmargin.operators import Rows, Sharded
 from maxmargin.solvers import Saddle
 
