@@ -9,7 +9,8 @@ from maxmargin import Problem, Status, minimize
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L2
-from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers import Blocks, DualCoordinate
+from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.dual_coordinate import clipped_conjugate_gradients
 from test_solvers import CASES, assert_honest
 
@@ -18,7 +19,6 @@ OPTIONS = {
     "default": {},
     "without shrinking": {"shrinking": False},
     "without faces": {"faces": False},
-    "two threads": {"threads": 2},
 }
 SOME = [
     "hinge, rows, weighted",
@@ -87,11 +87,11 @@ def test_no_face_lowers_the_dual_value(loss, intercept):
     problem = problem_of(X, y, loss, intercept, C=100.0)
     state = solver.start(problem, None)
     for _ in range(30):
-        before, height = state.alpha.copy(), solver._height(problem, state)
+        before, height = state.alpha.copy(), state.height
         if state.passes > 0.0:
             solver._cross_face(problem, state)
         crossed += not np.array_equal(state.alpha, before)
-        assert solver._height(problem, state) >= height - 1e-12 * abs(height)
+        assert state.height >= height - 1e-12 * abs(height)
         np.testing.assert_allclose(state.w, X.T @ state.alpha, atol=1e-9 * np.abs(state.alpha).sum())
         np.testing.assert_allclose(state.alpha, problem.feasible(state.alpha) if intercept != "free" else state.alpha)
         state = solver.advance(problem, state, 5)
@@ -152,15 +152,21 @@ def test_a_face_that_would_lower_the_dual_is_left_alone(monkeypatch):
     assert state.dual == pytest.approx(solution.certificate.dual, rel=1e-3)
 
 
-def test_several_threads_give_way_to_one_when_they_stall():
-    problem, solver = problem_of(*words(n=500), Hinge()), DualCoordinate(threads=2)
+@pytest.mark.parametrize("relayed", [False, True], ids=["alone", "in a relay"])
+def test_all_rows_are_visited_after_a_point_that_was_not_good_enough(relayed):
+    problem, alone = problem_of(*words(), Hinge()), DualCoordinate()
+    solver = Relay(alone, Blocks(), patience=1000) if relayed else alone
     state = solver.start(problem, None)
-    assert len(state.tours) == 2
-    state.gap = 0.0  # nothing can be smaller
-    for _ in range(3):
+    own = state.inner if relayed else state
+    for _ in range(3):  # without doubts, all rows are visited again after five epochs' worth of work
         state = solver.advance(problem, state, 1)
-    assert len(state.tours) == 1
-    assert sorted(state.tours[0].order) == list(range(500))
+    assert own.course.active < 3000
+    assert own.course.violation == np.inf
+    state.doubted, passes = True, own.passes
+    state = solver.advance(problem, state, 1)
+    assert own.passes >= passes + 1.0
+    assert own.course.violation < np.inf
+    assert not state.doubted
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
@@ -181,11 +187,6 @@ def test_equal_seeds_give_equal_bits():
     problem = problem_of(*words(n=800), Hinge())
     first, second = (minimize(problem, DualCoordinate(seed=3), tol=TOL).point.alpha for _ in range(2))
     assert np.array_equal(first, second)
-
-
-def test_no_threads_is_refused():
-    with pytest.raises(ValueError, match="threads=0"):
-        DualCoordinate(threads=0)
 
 
 def test_zoo_has_what_is_used_here():

@@ -236,10 +236,11 @@ class _Run:
         if self.best is None or certificate.rank <= self.best[1].rank:
             self.best = point, certificate
         self._record(state, certificate.primal, certificate.dual, certified=True)
-        concluded = self.problem.conclusion(certificate)
-        if certificate.relative_gap <= self.tol and concluded is not Status.NOT_SEPARABLE:
-            return Status.CONVERGED
-        return concluded
+        status = self.problem.conclusion(certificate)
+        if certificate.relative_gap <= self.tol and status is not Status.NOT_SEPARABLE:
+            status = Status.CONVERGED
+        state.doubted = status is None
+        return status
 
     def solution(self, status: Status, state: State) -> Solution:
         """The best point with everything known about it."""

@@ -51,6 +51,7 @@ class Relay(Solver[Any, "RelayState"]):
                 state.relief = False
             else:
                 state.patience *= 2
+        state.inner.doubted, state.doubted = state.doubted, False
         state.inner = state.solver.advance(problem, state.inner, limit)
         state.follow()
         return state

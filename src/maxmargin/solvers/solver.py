@@ -102,6 +102,7 @@ class State:
     passes: float = 0.0  # over the data
     primal: float = math.inf  # value of the present point by the solver's own account; infinite if it is not known
     dual: float = -math.inf
+    doubted: bool = False  # set by the loop if the last point was not good enough; a solver that cares takes it back
 
     @property
     def estimate(self) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -14,9 +14,9 @@ from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.rows.dual_epochs import Course, dual_epochs
-from maxmargin.solvers.solver import Needs, Solver, State
+from maxmargin.protocols import Float, Index, Loss
+from maxmargin.solvers.rows.dual_problem import AscentState
+from maxmargin.solvers.solver import Needs, Solver
 
 EPOCHS = 10  # between two blocks; twice or half as many are no better on rcv1
 BLOCK = 400  # rows; 300 to 500 are best on rcv1, and 1000 take twice as long
@@ -57,49 +57,23 @@ class Blocks(Solver[Problem, "BlocksState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> BlocksState:
         """Zero, or the dual variables of a point."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        sq = rows.squared_lengths()
-        if problem.intercept == "free":
-            tau = float(sq.mean()) / problem.lam or 1.0 / float(problem.s.mean() or 1.0)
-        else:
-            tau = problem.intercept_scale**2 / problem.lam if problem.intercept == "penalised" else 0.0
-        given = warm is not None and warm.alpha is not None
-        order = np.flatnonzero(problem.s > 0.0)
-        state = BlocksState(
-            alpha=problem.feasible(warm.alpha) if given else np.zeros(rows.n_samples),  # type: ignore[union-attr, arg-type]
-            b=np.array([warm.b if warm is not None else 0.0]),
-            tau=tau,
-            q=sq / problem.lam + tau,
-            order=order,
-            course=Course(order.size),
-            random=np.array([self.seed], dtype=np.uint64),
-        )
-        self._refresh(problem, state)
+        state = BlocksState(problem, warm, self.seed)
         self._estimate(problem, state)
         return state
 
     def advance(self, problem: Problem, state: BlocksState, limit: int) -> BlocksState:
         """A block of the worst rows, then epochs."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
         self._improve_block(problem, state)
-        self._refresh(problem, state)
-        course = state.course._replace(spent=math.inf)  # all rows are visited: the block may have touched any of them
-        state.course, made, visited, _ = dual_epochs(
-            rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau,
-            problem.intercept == "free", state.alpha, state.w, state.b, state.order, course, True, state.random,
-            min(EPOCHS, limit),
-        )  # fmt: skip
-        state.iterations += made
-        state.passes += visited / max(1, state.order.size)
-        self._refresh(problem, state)
+        state.refresh()
+        state.course = state.course._replace(spent=math.inf)  # the block may have touched any row: all are visited
+        state.ascend(min(EPOCHS, limit), shrinking=True)
+        state.refresh()
         self._estimate(problem, state)
         return state
 
     def point(self, problem: Problem, state: BlocksState) -> Point:
         """The coefficients, with the best intercept for them if it is free and dual variables whose sum is zero."""
-        if problem.intercept != "free":
-            return Point(state.w.copy(), float(state.b[0]), state.alpha.copy())
-        return Point(state.w.copy(), problem.best_intercept(state.z - state.b[0]), problem.feasible(state.alpha))
+        return state.point(state.alpha)
 
     def _improve_block(self, problem: Problem, state: BlocksState) -> None:
         """Maximise the dual over the worst rows. Sets: ``alpha, b``."""
@@ -108,57 +82,30 @@ class Blocks(Solver[Problem, "BlocksState"]):
         some = np.sort(some[errors[some] > 0.0])
         if some.size == 0:
             return
-        Q = _inner_products(problem.operator, some) / problem.lam + state.tau  # type: ignore[arg-type]
+        Q = _inner_products(state.rows, some) / problem.lam + state.tau
         block = Block(problem.loss, problem.y[some], problem.s[some], Q, state.alpha[some], state.z[some])
         enough = BLOCK_SHARE * float(errors[some].max())
         for _ in range(MOST_STEPS):
             if block.visit() <= enough or not block.step():
                 break
             state.steps += 1
-        state.b[0] += state.tau * float(block.alpha.sum() - state.alpha[some].sum())
+        state.b += state.tau * float(block.alpha.sum() - state.alpha[some].sum())
         state.alpha[some] = block.alpha
 
-    def _refresh(self, problem: Problem, state: BlocksState) -> None:
-        """Recompute what was maintained. Sets: ``w``, ``b`` of a penalised intercept, ``passes``."""
-        state.w = problem.operator.adjoint(state.alpha) / problem.lam
-        if problem.intercept != "free":
-            state.b[0] = state.tau * float(state.alpha.sum())
-        state.passes += 1.0
-
     def _estimate(self, problem: Problem, state: BlocksState) -> None:
-        """Sets: ``z, primal, dual, passes``. With a free intercept, the values are those of the Lagrangian."""
-        b = float(state.b[0])
-        state.z = problem.operator.apply(state.w) + b
+        """Sets: ``z, primal, dual, passes``."""
+        state.z = state.rows.apply(state.w) + state.b
         state.passes += 1.0
-        penalty = 0.5 * problem.lam * float(state.w @ state.w)
-        if problem.intercept == "penalised":
-            penalty += 0.5 * b**2 / state.tau
-        state.primal = problem.losses(state.z) + penalty
-        state.dual = -problem.conjugates(state.alpha) - penalty
-        if problem.intercept == "free":
-            state.dual -= b * float(state.alpha.sum())
+        state.primal = problem.losses(state.z) + state.penalty()
+        state.dual = state.lagrangian()
 
 
 @dataclass
-class BlocksState(State):
-    """Between two rounds ``w == X.T @ alpha / lam``, and ``z`` are its scores, with the intercept."""
+class BlocksState(AscentState):
+    """Between two rounds ``z`` are the scores, with the intercept."""
 
-    alpha: Float
-    b: Float
-    tau: float
-    q: Float  # curvature of the dual along each variable
-    order: Index
-    course: Course
-    random: Array
-    w: Float = field(default_factory=lambda: np.zeros(0))
     z: Float = field(default_factory=lambda: np.zeros(0))
     steps: int = 0  # of Newton's method
-    certificate_passes: float = field(default=2.0, init=False)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether no variable moved in an epoch over all rows."""
-        return self.course.violation == 0.0
 
     @property
     def counters(self) -> dict[str, float]:
@@ -170,7 +117,7 @@ class BlocksState(State):
 class Block:
     """The dual over a few rows, while the others keep their variables."""
 
-    loss: Any
+    loss: Loss
     y: Float
     s: Float
     Q: Float
@@ -212,7 +159,7 @@ def _inner_products(rows: Rows, some: Index) -> Float:
 
 
 @compiled
-def _errors(loss: Any, alpha: Float, y: Float, s: Float, z: Float, q: Float) -> Float:
+def _errors(loss: Loss, alpha: Float, y: Float, s: Float, z: Float, q: Float) -> Float:
     """By how much each score is wrong, as seen from the step of its dual variable."""
     out = np.zeros(z.shape[0])
     for i in range(z.shape[0]):
@@ -222,7 +169,7 @@ def _errors(loss: Any, alpha: Float, y: Float, s: Float, z: Float, q: Float) -> 
 
 
 @compiled
-def _visit(loss: Any, y: Float, s: Float, Q: Float, alpha: Float, z: Float) -> float:
+def _visit(loss: Loss, y: Float, s: Float, Q: Float, alpha: Float, z: Float) -> float:
     largest = 0.0
     for k in range(z.shape[0]):
         step = loss.dual_step(alpha[k], y[k], s[k], z[k], Q[k, k]) - alpha[k]
@@ -235,7 +182,7 @@ def _visit(loss: Any, y: Float, s: Float, Q: Float, alpha: Float, z: Float) -> f
 
 
 @compiled
-def _slopes(loss: Any, alpha: Float, y: Float, s: Float, z: Float) -> tuple[Float, Float]:
+def _slopes(loss: Loss, alpha: Float, y: Float, s: Float, z: Float) -> tuple[Float, Float]:
     """First derivatives of the dual, and the curvatures of its conjugates; these are infinite for rows that rest."""
     slopes, curvatures = np.zeros(z.shape[0]), np.empty(z.shape[0])
     for k in range(z.shape[0]):
@@ -246,7 +193,7 @@ def _slopes(loss: Any, alpha: Float, y: Float, s: Float, z: Float) -> tuple[Floa
 
 
 @compiled
-def _projected(loss: Any, alpha: Float, step: Float, y: Float, s: Float) -> tuple[Float, float]:
+def _projected(loss: Loss, alpha: Float, step: Float, y: Float, s: Float) -> tuple[Float, float]:
     """Dual variables after a step that ends at a bound, or at zero, where there may be a kink; the conjugates' fall."""
     out, fall = alpha.copy(), 0.0
     for k in range(alpha.shape[0]):

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.operators import Rows
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem, balanced
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.rows.dual_epochs import Course, dual_epochs
-from maxmargin.solvers.solver import Needs, Solver, State
+from maxmargin.solvers.rows.dual_problem import DualState
+from maxmargin.solvers.solver import Needs, Solver
 
 ROUND_WORK = 1_000_000  # entries visited in a round, about, by a client that is alone: a millisecond or more
 MAX_EPOCHS_ALONE = 1000
@@ -64,42 +64,15 @@ class CoCoA(Solver[Problem, "CoCoAState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> CoCoAState:
         """Zero, or the dual variables of a point."""
-        rows, communicator = _own_rows(problem), problem.communicator
-        squares = rows.squared_lengths()
-        own = np.array([squares.sum(), problem.s.sum(), rows.n_samples, rows.entries])
-        length, weight, samples, entries = map(float, communicator.allreduce(own))
-        samples = max(1.0, samples)
-        curvature = length / samples / problem.lam or 1.0 / (weight / samples or 1.0)
-        at_once = problem.intercept is None or (problem.intercept == "penalised" and communicator.size == 1)
-        ridge = {"free": 0.0, "penalised": problem.lam / problem.intercept_scale**2, None: math.inf}
-        epochs_alone = int(min(ROUND_WORK / max(1.0, entries), MAX_EPOCHS_ALONE))
-        state = CoCoAState(
-            alpha=np.zeros(rows.n_samples),
-            w=np.zeros(rows.n_features),
-            q=squares / problem.lam,
-            order=np.flatnonzero(problem.s > 0.0),
-            random=np.array([self.seed + (communicator.rank << 32)], dtype=np.uint64),
-            samples=samples,
-            epochs=self.epochs if communicator.size > 1 else max(self.epochs, epochs_alone),
-            ridge=ridge[problem.intercept],
-            step=math.inf if at_once else FIRST_STEP * curvature / samples,
-            last_alpha=np.zeros(rows.n_samples),
-            last_w=np.zeros(rows.n_features),
-        )
-        if warm is not None and warm.alpha is not None:
-            state.alpha, state.b = problem.feasible(warm.alpha), warm.b
-            self._refresh(problem, state)
-        return state
+        return CoCoAState(problem, warm, self.seed, self.epochs)
 
     def advance(self, problem: Problem, state: CoCoAState, limit: int) -> CoCoAState:
         """Epochs of every client from where the last round led, whose changes are added."""
-        rows, communicator, clients = _own_rows(problem), problem.communicator, problem.communicator.size
+        rows, communicator, clients = state.rows, problem.communicator, problem.communicator.size
         losses, conjugates = problem.own_sums(rows.apply(state.w) + state.b, state.alpha)
         ahead = state.alpha + state.momentum * state.last_alpha
-        shared_w, shared_total = (
-            state.w + state.momentum * state.last_w,
-            state.total + state.momentum * state.last_total,
-        )
+        shared_w = state.w + state.momentum * state.last_w
+        shared_total = state.total + state.momentum * state.last_total
         alpha, w, total = ahead, shared_w.copy(), shared_total
         if state.momentum > 0.0:
             alpha = np.clip(ahead, *problem.dual_box())
@@ -115,7 +88,7 @@ class CoCoA(Solver[Problem, "CoCoAState"]):
         shared = communicator.allreduce(np.append((w - shared_w) / clients, own))
         losses, conjugates, total, visited, busy, led_back = map(float, shared[-6:])
         w = shared_w + shared[:-6]
-        self._estimate(problem, state, losses, conjugates)
+        self._estimate(state, losses, conjugates)
         state.last_alpha, state.last_w, state.last_total = last_alpha, w - state.w, total - state.total
         state.alpha, state.w, state.total = alpha, w, total
         moved = self._move_intercept(state)
@@ -125,26 +98,20 @@ class CoCoA(Solver[Problem, "CoCoAState"]):
         state.iterations += 1
         state.passes += 1.0 + visited / state.samples
         if state.iterations % REFRESH_AFTER == 0:
-            self._refresh(problem, state)
+            state.refresh()
         return state
 
     def point(self, problem: Problem, state: CoCoAState) -> Point:
         """The coefficients, with the best intercept for them if it is free, and dual variables whose sum fits to it."""
-        alpha, b = state.alpha, state.b
-        if problem.intercept == "free":
-            b = problem.best_intercept(problem.operator.apply(state.w))
-        elif problem.intercept == "penalised" and math.isfinite(state.step):
-            alpha = balanced(alpha, problem.communicator, state.ridge * b)
-        return Point(state.w.copy(), b, problem.feasible(alpha))
+        alpha = state.alpha
+        if math.isfinite(state.step):
+            alpha = balanced(alpha, problem.communicator, state.ridge * state.b)
+        return state.point(alpha)
 
-    def _estimate(self, problem: Problem, state: CoCoAState, losses: float, conjugates: float) -> None:
+    def _estimate(self, state: CoCoAState, losses: float, conjugates: float) -> None:
         """Sets: ``primal, dual``, from sums at the beginning of a round."""
-        penalty = 0.5 * problem.lam * float(state.w @ state.w)
-        state.primal, state.dual = losses + penalty, -conjugates - penalty
-        if problem.intercept == "penalised":
-            state.primal += 0.5 * state.ridge * state.b**2
-            state.dual -= 0.5 * state.ridge * state.b**2
-        if problem.intercept is not None:  # what it may cost to make the sum of the dual variables fit
+        state.primal, state.dual = losses + state.penalty(), -conjugates - state.penalty()
+        if state.ridge < math.inf:  # what it may cost to make the sum of the dual variables fit
             state.dual -= (1.0 + abs(state.b)) * abs(state.total - state.ridge * state.b)
 
     def _move_intercept(self, state: CoCoAState) -> bool:
@@ -166,37 +133,41 @@ class CoCoA(Solver[Problem, "CoCoAState"]):
         state.inertia = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * before**2))
         state.momentum = (before - 1.0) / state.inertia
 
-    def _refresh(self, problem: Problem, state: CoCoAState) -> None:
-        """Recompute what was maintained. Sets: ``w, total, passes``."""
-        own = np.append(_own_rows(problem).adjoint(state.alpha), state.alpha.sum())
-        shared = problem.communicator.allreduce(own)
-        state.w, state.total = shared[:-1] / problem.lam, float(shared[-1])
-        state.passes += 1.0
-
 
 @dataclass
-class CoCoAState(State):
-    """Dual variables are local; all clients agree about everything else, and on ``w == X.T @ alpha / lam``."""
+class CoCoAState(DualState):
+    """Dual variables are local; all clients agree about everything else."""
 
-    alpha: Float
-    w: Float
-    q: Float  # curvature of the dual along each variable, without the intercept
-    order: Index
-    random: Array
-    samples: float  # of all clients
+    seed: int
     epochs: int  # of a round
-    ridge: float  # of the intercept: 0 if it is free, infinite if there is none
-    step: float  # of its proximal method; infinite if it follows the dual variables at once
-    last_alpha: Float  # by how much the last round changed them, as the following two
-    last_w: Float
+    samples: float = field(init=False)  # of all clients
+    q: Float = field(init=False)  # curvature of the dual along each variable, without the intercept
+    order: Index = field(init=False)
+    random: Array = field(init=False)
+    step: float = math.inf  # of the intercept's proximal method; infinite if it follows the dual variables at once
+    residual: float = 0.0  # by how much the sum of the dual variables misses what the intercept asks for
+    last_alpha: Float = field(init=False)  # by how much the last round changed them, as the following two
+    last_w: Float = field(init=False)
     last_total: float = 0.0
     momentum: float = 0.0  # how much of that is made in advance
     inertia: float = 1.0
-    b: float = 0.0  # the intercept, from which it moves
-    total: float = 0.0  # sum of the dual variables
-    residual: float = 0.0  # by how much it misses what the intercept asks for
     resting: int = 0  # rounds in which nothing moved
-    certificate_passes: float = field(default=2.0, init=False)
+
+    def __post_init__(self, warm: Point | None) -> None:
+        super().__post_init__(warm)
+        problem, rows, communicator = self.problem, self.rows, self.problem.communicator
+        squares = rows.squared_lengths()
+        own = np.array([squares.sum(), problem.s.sum(), rows.n_samples, rows.entries])
+        length, weight, samples, entries = map(float, communicator.allreduce(own))
+        self.samples = max(1.0, samples)
+        if communicator.size == 1:
+            self.epochs = max(self.epochs, int(min(ROUND_WORK / max(1.0, entries), MAX_EPOCHS_ALONE)))
+        if self.free or (communicator.size > 1 and self.ridge < math.inf):
+            curvature = length / self.samples / problem.lam or 1.0 / (weight / self.samples or 1.0)
+            self.step = FIRST_STEP * curvature / self.samples
+        self.q, self.order = squares / problem.lam, np.flatnonzero(problem.s > 0.0)
+        self.random = np.array([self.seed + (communicator.rank << 32)], dtype=np.uint64)
+        self.last_alpha, self.last_w = np.zeros_like(self.alpha), np.zeros_like(self.w)
 
     @property
     def tau(self) -> float:
@@ -211,9 +182,3 @@ class CoCoAState(State):
     def exhausted(self) -> bool:
         """Whether no client has anything left to do."""
         return self.resting >= 2
-
-
-def _own_rows(problem: Problem) -> Rows:
-    """The rows of this client."""
-    rows: Rows = getattr(problem.operator, "rows", problem.operator)  # type: ignore[arg-type]
-    return rows

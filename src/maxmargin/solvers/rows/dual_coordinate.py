@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.operators import Rows
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.rows.dual_epochs import Course, dual_epochs
-from maxmargin.solvers.solver import Needs, Solver, State
-from maxmargin.threads import Workers
+from maxmargin.protocols import Float, Index, Loss, Vectors
+from maxmargin.solvers.rows.dual_problem import AscentState
+from maxmargin.solvers.solver import Needs, Solver
 
 ROUND_WORK = 1_000_000  # entries visited in a round, about: a millisecond or more
 ROUND_SHARE = 0.1  # of the work so far, in one round: a late round is long, and a fit not much longer than it must be
@@ -27,7 +24,6 @@ FACE_SHARE = 0.2  # of the work so far, in one face at most
 EPOCHS_BETWEEN = 5  # two runs of conjugate gradients
 FACE_ACCURACY = 0.1  # to which the norm of the slopes in a face is reduced at most
 REFRESH_AFTER = 20.0  # epochs' worth of work; rounding errors of so many do not show
-STALLED_ROUNDS = 3  # of several threads, after which one goes on alone
 
 
 @dataclass(frozen=True)
@@ -49,115 +45,50 @@ class DualCoordinate(Solver[Problem, "DualCoordinateState"]):
     their box, as if it had no walls. They go on as long as their point, clipped to the box, raises the dual value: a
     wall changes few variables, so what clipping costs follows from their rows alone. Epochs then find the next face.
 
-    Threads: with ``threads > 1`` each has its own rows, and all write to one ``w`` without locks. What is lost that way
-    is put right after every round, when ``w`` is computed from ``alpha``, so certificates are as true as ever; but
-    results differ from run to run. One thread goes on alone when the gap has not fallen for three rounds, and works
-    alone if the intercept is free: its multiplier belongs to all rows.
-
     Cost: one epoch reads the active rows once, each while the one before is worked on; a step of conjugate gradients
     reads those of the face twice. Memory ``O(n + d)``, and a copy of the rows of a face.
 
     Reference: Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM",
     ICML 2008, algorithm 3 (there for the hinge and squared hinge without a free intercept). More, Toraldo, "On the
     solution of large quadratic programming problems with bound constraints", SIAM J. Optim. 1 (1991), algorithm GPCG
-    (here with epochs for the gradient projections). Hsieh, Yu, Dhillon, "PASSCoDe: parallel asynchronous stochastic
-    dual coordinate descent", ICML 2015, algorithm 2 (the "wild" one).
+    (here with epochs for the gradient projections).
     """
 
     shrinking: bool = True
     faces: bool = True
-    threads: int = 1
     seed: int = 0
 
     name: ClassVar[str] = "dual_coordinate"
     needs: ClassVar[Needs] = Needs("rows", l2=True)
 
-    def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise ValueError(f"threads={self.threads} must be at least 1.")
-
     def start(self, problem: Problem, warm: Point | None) -> DualCoordinateState:
         """Zero, or the dual variables of a point."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        n = rows.n_samples
-        sq = rows.squared_lengths()
-        if problem.intercept == "free":
-            tau = float(sq.mean()) / problem.lam or 1.0 / float(problem.s.mean() or 1.0)
-        else:
-            tau = problem.intercept_scale**2 / problem.lam if problem.intercept == "penalised" else 0.0
-        state = DualCoordinateState(
-            alpha=np.zeros(n),
-            w=np.zeros(rows.n_features),
-            tau=tau,
-            q=sq / problem.lam + tau,
-            tours=self._tours(np.flatnonzero(problem.s > 0.0), 1 if problem.intercept == "free" else self.threads),
-        )
-        if warm is not None and warm.alpha is not None:
-            state.alpha = problem.feasible(warm.alpha)
-            state.b[0] = warm.b
-            self._refresh(problem, state)
-        return state
+        return DualCoordinateState(problem, warm, self.seed)
 
     def advance(self, problem: Problem, state: DualCoordinateState, limit: int) -> DualCoordinateState:
         """Perhaps conjugate gradients in a face; then epochs over the active rows, and now and then over all."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        in_face = self.faces and state.passes >= FACES_AFTER and len(state.tours) == 1 and state.rest == 0
+        if state.doubted:  # rows that were left out are to blame if a point was not as good as it seemed
+            state.course, state.doubted = state.course._replace(spent=math.inf), False
+        in_face = self.faces and state.passes >= FACES_AFTER and state.rest == 0
         state.rest = max(0, state.rest - 1)
         if in_face:
             self._cross_face(problem, state)
             work = EPOCHS_BETWEEN * state.active_share
         else:
             work = min(ROUND_SHARE * state.passes, LONGEST_ROUND)
-        work = max(ROUND_WORK / max(1, rows.entries), work)
+        work = max(ROUND_WORK / max(1, state.rows.entries), work)
         epochs = int(min(max(1.0, work / max(state.active_share, 1e-9)), MAX_EPOCHS_PER_ROUND, limit))
-
-        def work_on(tours: Iterator[Tour]) -> None:
-            for tour in tours:
-                tour.course, tour.epochs, tour.visited, tour.gap = dual_epochs(
-                    rows.vectors, problem.loss, problem.y, problem.s, state.q, 1.0 / problem.lam, state.tau,
-                    problem.intercept == "free", state.alpha, state.w, state.b, tour.order, tour.course,
-                    self.shrinking, tour.random, epochs,
-                )  # fmt: skip
-
-        Workers(len(state.tours)).run(work_on, state.tours)
-        state.iterations += max(tour.epochs for tour in state.tours)
-        state.passes += sum(tour.visited for tour in state.tours) / max(1, state.n_rows)
-        if len(state.tours) > 1 or state.passes >= state.refreshed_at + REFRESH_AFTER:
-            self._refresh(problem, state)
-        self._estimate(problem, state, sum(tour.gap for tour in state.tours))
-        if len(state.tours) > 1:
-            self._watch(state)
+        gap = state.ascend(epochs, self.shrinking)
+        if state.passes >= state.refreshed_at + REFRESH_AFTER:
+            state.refresh()
+            state.refreshed_at = state.passes
+        state.dual = state.lagrangian()
+        state.primal = state.dual + gap
         return state
 
     def point(self, problem: Problem, state: DualCoordinateState) -> Point:
-        """The coefficients, with the best intercept for them if it is free and dual variables whose sum is zero.
-
-        Whoever asks for a point believes in it: if that was wrong, rows that were left out are to blame. So all of them
-        are visited next. Sets: the courses of the state.
-        """
-        for tour in state.tours:
-            tour.course = tour.course._replace(spent=math.inf)
-        if problem.intercept != "free":
-            return Point(state.w.copy(), float(state.b[0]), state.alpha.copy())
-        b = problem.best_intercept(problem.operator.apply(state.w))
-        return Point(state.w.copy(), b, problem.feasible(state.alpha))
-
-    def _tours(self, rows: Index, threads: int) -> list[Tour]:
-        """The rows of each thread, with random numbers of its own."""
-        parts = [rows[k::threads] for k in range(threads)]
-        return [
-            Tour(part.copy(), Course(part.size), np.array([self.seed + (k << 32)], dtype=np.uint64))
-            for k, part in enumerate(parts)
-        ]
-
-    def _watch(self, state: DualCoordinateState) -> None:
-        """Go on with one thread when several no longer help. Sets: ``tours, gap, stalled``."""
-        gap = state.primal - state.dual
-        state.stalled = 0 if gap < 0.9 * state.gap else state.stalled + 1
-        state.gap = min(gap, state.gap)
-        if state.stalled >= STALLED_ROUNDS:
-            order = np.concatenate([tour.order for tour in state.tours])
-            state.tours = [Tour(order, Course(order.size), state.tours[0].random)]
+        """The coefficients, with the best intercept for them if it is free and dual variables whose sum is zero."""
+        return state.point(state.alpha)
 
     def _cross_face(self, problem: Problem, state: DualCoordinateState) -> None:
         """Conjugate gradients for the variables inside their box. Sets: ``alpha, w, b, dual, passes, rest, waiting``.
@@ -165,109 +96,56 @@ class DualCoordinate(Solver[Problem, "DualCoordinateState"]):
         Their point is kept only if the dual rises, which a loss that is not quadratic does not promise. After one in
         vain the next attempt has to wait twice as long.
         """
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        before, height = (state.alpha, state.w, state.b, state.dual), self._height(problem, state)
-        active = np.sort(state.tours[0].order[: state.tours[0].course.active])
+        before, height, rows = (state.alpha, state.w, state.b, state.dual), state.height, state.rows
+        active = np.sort(state.order[: state.course.active])
         face, r, c, low, high = face_of(
-            rows.vectors, problem.loss, problem.y, problem.s, state.alpha, state.w, state.b[0], active
+            rows.vectors, problem.loss, problem.y, problem.s, state.alpha, state.w, state.b, active
         )
         packed = rows.take(face)  # side by side, rows are read twice as fast
         target, visited = clipped_conjugate_gradients(
             packed.vectors, r, c, state.q[face] + c, 1.0 / problem.lam, state.tau, state.alpha[face], low, high,
-            rows.n_features, min(FACE_SHARE * state.passes, LONGEST_ROUND) * state.n_rows,
+            rows.n_features, min(FACE_SHARE * state.passes, LONGEST_ROUND) * state.order.size,
         )  # fmt: skip
         change = target - state.alpha[face]
         state.alpha, state.w = state.alpha.copy(), state.w + packed.adjoint(change) / problem.lam
         state.alpha[face] = target
-        state.b = state.b + state.tau * float(change.sum())
-        state.passes += (active.size + visited) / max(1, state.n_rows)
-        self._estimate(problem, state, 0.0)
-        if self._height(problem, state) >= height:
+        state.b += state.tau * float(change.sum())
+        state.passes += (active.size + visited) / max(1, state.order.size)
+        state.dual = state.lagrangian()
+        if state.height >= height:
             state.waiting = 1
         else:
             state.alpha, state.w, state.b, state.dual = before
             state.rest, state.waiting = state.waiting, 2 * state.waiting
 
-    def _height(self, problem: Problem, state: DualCoordinateState) -> float:
-        """What the steps of an epoch raise: the dual value, or for a free intercept the augmented Lagrangian."""
-        if problem.intercept != "free":
-            return state.dual
-        total = float(state.alpha.sum())
-        return state.dual - float(state.b[0]) * total + 0.5 * state.tau * total**2
-
-    def _refresh(self, problem: Problem, state: DualCoordinateState) -> None:
-        """Recompute what was maintained. Sets: ``w``, ``b`` of a penalised intercept, ``passes``."""
-        state.w = problem.operator.adjoint(state.alpha) / problem.lam
-        if problem.intercept != "free":
-            state.b[0] = state.tau * float(state.alpha.sum())
-        state.passes += 1.0
-        state.refreshed_at = state.passes
-
-    def _estimate(self, problem: Problem, state: DualCoordinateState, gap: float) -> None:
-        """Sets: ``dual, primal``, from what the last epoch saw of the gap."""
-        b = float(state.b[0])
-        penalty = 0.5 * problem.lam * float(state.w @ state.w)
-        if problem.intercept == "penalised":
-            penalty += 0.5 * b**2 / state.tau
-        elif problem.intercept == "free":
-            gap -= b * float(state.alpha.sum())
-        state.dual = -problem.conjugates(state.alpha) - penalty
-        state.primal = state.dual + gap
-
 
 @dataclass
-class Tour:
-    """The rows of one thread, and how far it is."""
+class DualCoordinateState(AscentState):
+    """How far epochs and faces are."""
 
-    order: Index
-    course: Course
-    random: Array
-    epochs: int = 0  # of the last round, as the following two
-    visited: int = 0
-    gap: float = math.inf
-
-
-@dataclass
-class DualCoordinateState(State):
-    """On entry and exit of a round ``w == X.T @ alpha / lam``."""
-
-    alpha: Float
-    w: Float
-    tau: float
-    q: Float  # curvature of the dual along each variable
-    tours: list[Tour]
-    b: Float = field(default_factory=lambda: np.zeros(1))
-    refreshed_at: float = 0.0
+    refreshed_at: float = 0.0  # passes when `w` was computed last
     rest: int = 0  # rounds until conjugate gradients may be tried again
     waiting: int = 1  # rounds to rest after an attempt in vain
-    gap: float = math.inf  # the least that several threads reached
-    stalled: int = 0  # rounds in which they did not make it smaller
-    certificate_passes: float = field(default=2.0, init=False)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows with a positive weight."""
-        return sum(tour.order.size for tour in self.tours)
 
     @property
     def active_share(self) -> float:
         """Share of the rows that are not shrunk away."""
-        return sum(tour.course.active for tour in self.tours) / max(1, self.n_rows)
+        return self.course.active / max(1, self.order.size)
 
     @property
-    def exhausted(self) -> bool:
-        """Whether no variable moved in an epoch over all rows."""
-        return len(self.tours) == 1 and self.tours[0].course.violation == 0.0
+    def height(self) -> float:
+        """What the steps of an epoch raise: the dual value, or for a free intercept the augmented Lagrangian."""
+        return self.dual + 0.5 * self.tau * float(self.alpha.sum()) ** 2 if self.free else self.dual
 
     @property
     def counters(self) -> dict[str, float]:
         """Passes over the data and rows that are not shrunk away."""
-        return {"passes": self.passes, "active": float(sum(tour.course.active for tour in self.tours))}
+        return {"passes": self.passes, "active": float(self.course.active)}
 
 
 @compiled
 def face_of(
-    vectors: Any, loss: Any, y: Float, s: Float, alpha: Float, w: Float, b: float, rows: Index
+    vectors: Vectors, loss: Loss, y: Float, s: Float, alpha: Float, w: Float, b: float, rows: Index
 ) -> tuple[Index, Float, Float, Float, Float]:
     """Those rows whose variables are inside their box, with their slopes downwards, curvatures and walls.
 
@@ -290,7 +168,7 @@ def face_of(
 
 @compiled
 def clipped_conjugate_gradients(
-    vectors: Any, r: Float, c: Float, scale: Float, inv_lam: float, tau: float,
+    vectors: Vectors, r: Float, c: Float, scale: Float, inv_lam: float, tau: float,
     alpha: Float, low: Float, high: Float, n_features: int, budget: float,
 ) -> tuple[Float, int]:  # fmt: skip
     """Dual variables from ``low`` to ``high`` that are better than ``alpha``, and how often a row was visited for them.
@@ -328,7 +206,7 @@ def clipped_conjugate_gradients(
 
 
 @compiled
-def _bend(vectors: Any, c: Float, inv_lam: float, tau: float, p: Float, change: Float) -> float:
+def _bend(vectors: Vectors, c: Float, inv_lam: float, tau: float, p: Float, change: Float) -> float:
     """``p.H p``, from the rows where ``p`` is not zero. Sets: ``change`` to ``X^T p``."""
     change[:] = 0.0
     total, bend = 0.0, 0.0

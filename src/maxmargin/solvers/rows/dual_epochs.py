@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from maxmargin._jit import compiled_in_place, prefetch
 from maxmargin.numerics.sampling import shuffle
-from maxmargin.protocols import Array, Float, Index
+from maxmargin.protocols import Array, Float, Index, Loss, Vectors
 
 PATIENCE = 5.0  # epochs' worth of work on the active rows before all of them are visited again
 AHEAD = 4  # rows from the present one to the one that is being brought from memory
@@ -26,7 +26,7 @@ class Course(NamedTuple):
 
 @compiled_in_place
 def dual_epochs(
-    vectors: Any, loss: Any, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
+    vectors: Vectors, loss: Loss, y: Float, s: Float, q: Float, inv_lam: float, tau: float, free: bool,
     alpha: Float, w: Float, b: Float, order: Index, course: Course, shrinking: bool, random: Array,
     epochs: int,
 ) -> tuple[Course, int, int, float]:  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -16,8 +16,9 @@ from maxmargin.operators import Rows
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float, Index
-from maxmargin.solvers.solver import Needs, Solver, State
+from maxmargin.protocols import Float, Index, Loss
+from maxmargin.solvers.rows.dual_problem import DualState
+from maxmargin.solvers.solver import Needs, Solver
 
 MOST_REACTING = 10_000  # rows, for a matrix of their inner products: 0.8 GB, and a factor of the same size
 BLOCK = 500  # rows whose inner products are computed at once
@@ -58,28 +59,19 @@ class Pivoting(Solver[Problem, "PivotingState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> PivotingState:
         """Around zero, or the dual variables of a point."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        given = warm is not None and warm.alpha is not None
-        centre = problem.feasible(warm.alpha) if given else np.zeros(rows.n_samples)  # type: ignore[union-attr, arg-type]
-        curvature = float(rows.squared_lengths().mean()) / problem.lam + _intercept_curvature(problem)
-        weight = float(problem.s.mean())
-        rho = max(FIRST_RHO * curvature, FIRST_WIDTH / weight if weight > 0.0 else 1.0)
-        state = PivotingState(InnerProducts(rows), centre, rho, rows.adjoint(centre) / problem.lam)
-        state.b = warm.b if warm is not None else 0.0
-        self._begin_stage(problem, state)
-        return state
+        return PivotingState(problem, warm)
 
     def advance(self, problem: Problem, state: PivotingState, limit: int) -> PivotingState:
         """One pivot; before it, a new stage if the last one is over."""
         if state.settled:
-            state.centre, state.height, state.failures = problem.feasible(state.a), state.dual, 0
+            state.centre, state.height, state.failures = problem.feasible(state.alpha), state.dual, 0
             state.rho *= state.fall
-            self._begin_stage(problem, state)
+            state.begin_stage()
         elif state.in_vain:
             state.failures += 1
             state.rho *= SHORTER
             state.fall = math.sqrt(state.fall)
-            self._begin_stage(problem, state)
+            state.begin_stage()
         if state.reacting <= MOST_REACTING:
             self._pivot(problem, state)
         state.iterations += 1
@@ -87,45 +79,37 @@ class Pivoting(Solver[Problem, "PivotingState"]):
 
     def point(self, problem: Problem, state: PivotingState) -> Point:
         """The coefficients of the last pivot, their best intercept if it is free, and the variables that answer."""
-        b = problem.best_intercept(problem.operator.apply(state.w)) if problem.intercept == "free" else state.b
-        return Point(state.w.copy(), b, problem.feasible(state.a))
-
-    def _begin_stage(self, problem: Problem, state: PivotingState) -> None:
-        """Around the centre. Sets: all but ``centre, rho``."""
-        state.a, state.pivots, state.settled, state.unsettled = state.centre, 0, False, 0
-        state.fewest = problem.y.size
-        state.h = _reactions(problem.loss, state.a, problem.y, problem.s, state.rho)
+        return state.point(state.alpha)
 
     def _pivot(self, problem: Problem, state: PivotingState) -> None:
         """Solve for the rows that react, and see which ones do then. Sets: all but ``centre, rho``."""
-        rows: Rows = problem.operator  # type: ignore[assignment]
-        reacting, free = np.flatnonzero(state.h), problem.intercept == "free"
+        reacting = np.flatnonzero(state.h)
         state.pivots += 1
         L = state.products.among(reacting) / problem.lam
-        L += _intercept_curvature(problem)
+        L += state.intercept_curvature
         L[np.diag_indices_from(L)] += 1.0 / state.h[reacting]
         try:
-            factorise(L, rows.workers)
+            factorise(L, state.rows.workers)
         except LinAlgError:
             state.pivots = MOST_PIVOTS
             return
-        alpha = state.a.copy()
+        alpha = state.alpha.copy()
         rest = _resting_scores(problem.loss, alpha, state.centre, problem.y, problem.s, state.rho, reacting)
-        change = solved(L, rest - self._scores(problem, alpha)[1][reacting])
-        if free and reacting.size:  # the intercept is the multiplier of a sum of zero
+        change = solved(L, rest - state.scores(alpha)[1][reacting])
+        if state.free and reacting.size:  # the intercept is the multiplier of a sum of zero
             per_unit = solved(L, np.ones(reacting.size))
             change -= (change.sum() + alpha.sum()) / per_unit.sum() * per_unit
         alpha[reacting] += change
-        state.w, z = self._scores(problem, alpha)
-        if free:  # and balances what answers, too
+        state.w, z = state.scores(alpha)
+        if state.free:  # and balances what answers, too
             answers = _Balance(problem.loss, state.centre, problem.y, problem.s, z, state.rho)
             state.b = middle_minimiser(answers, float(np.abs(z).max() + np.abs(problem.y).max()))
             z += state.b
         else:
-            state.b = _intercept_curvature(problem) * float(alpha.sum())
-        state.a = _answers(problem.loss, state.centre, problem.y, problem.s, z, state.rho)
-        state.h = _reactions(problem.loss, state.a, problem.y, problem.s, state.rho)
-        differ = np.abs(state.a - alpha) > NOTHING * np.abs(state.a).max(initial=0.0)
+            state.b = state.intercept_curvature * float(alpha.sum())
+        state.alpha = _answers(problem.loss, state.centre, problem.y, problem.s, z, state.rho)
+        state.h = _reactions(problem.loss, state.alpha, problem.y, problem.s, state.rho)
+        differ = np.abs(state.alpha - alpha) > NOTHING * np.abs(state.alpha).max(initial=0.0)
         state.unsettled = int(np.count_nonzero(differ))
         state.fewest = min(state.fewest, state.unsettled)
         state.passes += 5.0
@@ -133,32 +117,23 @@ class Pivoting(Solver[Problem, "PivotingState"]):
         nearly = state.unsettled <= AGREEMENT * reacting.size and state.dual > state.height
         state.settled = nearly or state.unsettled == 0
 
-    def _scores(self, problem: Problem, alpha: Float) -> tuple[Float, Float]:
-        """``w = X^T alpha / lam`` and its scores, with a penalised intercept."""
-        w = problem.operator.adjoint(alpha) / problem.lam
-        return w, problem.operator.apply(w) + _intercept_curvature(problem) * float(alpha.sum())
-
     def _estimate(self, problem: Problem, state: PivotingState, z: Float) -> None:
         """Sets: ``primal, dual``."""
-        curvature, a = _intercept_curvature(problem), problem.feasible(state.a)
-        v = problem.operator.adjoint(a)
-        penalty = float(state.w @ state.w) * problem.lam + (state.b**2 / curvature if curvature else 0.0)
-        conjugate = float(v @ v) / problem.lam + curvature * float(a.sum()) ** 2
-        state.primal = problem.losses(z) + 0.5 * penalty
-        state.dual = -problem.conjugates(a) - 0.5 * conjugate
+        alpha = problem.feasible(state.alpha)
+        v, total = state.rows.adjoint(alpha), float(alpha.sum())
+        state.primal = problem.losses(z) + state.penalty()
+        conjugate = 0.5 * (float(v @ v) / problem.lam + state.intercept_curvature * total**2)
+        state.dual = -problem.conjugates(alpha) - conjugate
 
 
 @dataclass
-class PivotingState(State):
-    """The dual variables ``a`` that answer to the scores of ``w``, and how strongly."""
+class PivotingState(DualState):
+    """Dual variables that answer to the scores of ``w``, and how strongly."""
 
-    products: InnerProducts
-    centre: Float
-    rho: float
-    w: Float
-    b: float = 0.0
-    a: Float = None  # type: ignore[assignment]
-    h: Float = None  # type: ignore[assignment]
+    products: InnerProducts = field(init=False)
+    centre: Float = field(init=False)
+    rho: float = field(init=False)
+    h: Float = field(init=False)  # how strongly each dual variable reacts to its score
     height: float = -math.inf  # dual value of the centre
     fall: float = LONGER  # of rho, after a stage
     settled: bool = False  # the rows of this stage
@@ -166,6 +141,25 @@ class PivotingState(State):
     fewest: int = 0  # unsettled rows in this stage
     pivots: int = 0  # of this stage
     failures: int = 0
+
+    def __post_init__(self, warm: Point | None) -> None:
+        super().__post_init__(warm)
+        self.products, self.centre = InnerProducts(self.rows), self.alpha
+        curvature = float(self.rows.squared_lengths().mean()) / self.problem.lam + self.intercept_curvature
+        weight = float(self.problem.s.mean())
+        self.rho = max(FIRST_RHO * curvature, FIRST_WIDTH / weight if weight > 0.0 else 1.0)
+        self.begin_stage()
+
+    def begin_stage(self) -> None:
+        """Around the centre. Sets: ``alpha, h, fewest, unsettled, pivots, settled``."""
+        self.alpha, self.pivots, self.settled, self.unsettled = self.centre, 0, False, 0
+        self.fewest = self.problem.y.size
+        self.h = _reactions(self.problem.loss, self.alpha, self.problem.y, self.problem.s, self.rho)
+
+    def scores(self, alpha: Float) -> tuple[Float, Float]:
+        """``w = X^T alpha / lam`` and its scores, with a penalised intercept."""
+        w = self.rows.adjoint(alpha) / self.problem.lam
+        return w, self.rows.apply(w) + self.intercept_curvature * float(alpha.sum())
 
     @property
     def reacting(self) -> int:
@@ -226,16 +220,11 @@ class InnerProducts:
         self.matrix[:known, known:] = self.matrix[known:, :known].T
 
 
-def _intercept_curvature(problem: Problem) -> float:
-    """What the column of a penalised intercept adds to every inner product."""
-    return problem.intercept_scale**2 / problem.lam if problem.intercept == "penalised" else 0.0
-
-
 @compiled_methods
 class _Balance(NamedTuple):
     """What answers to the scores in sum, as the derivative of a convex function of the intercept."""
 
-    loss: Any
+    loss: Loss
     centre: Float
     y: Float
     s: Float
@@ -253,7 +242,7 @@ class _Balance(NamedTuple):
 
 
 @compiled
-def _answers(loss: Any, centre: Float, y: Float, s: Float, z: Float, rho: float) -> Float:
+def _answers(loss: Loss, centre: Float, y: Float, s: Float, z: Float, rho: float) -> Float:
     """The dual variables that answer to the scores."""
     a = np.zeros(z.shape[0])
     for i in range(z.shape[0]):
@@ -263,7 +252,7 @@ def _answers(loss: Any, centre: Float, y: Float, s: Float, z: Float, rho: float)
 
 
 @compiled
-def _reactions(loss: Any, a: Float, y: Float, s: Float, rho: float) -> Float:
+def _reactions(loss: Loss, a: Float, y: Float, s: Float, rho: float) -> Float:
     """How strongly the dual variables react to their scores."""
     h = np.zeros(a.shape[0])
     for i in range(a.shape[0]):
@@ -273,7 +262,7 @@ def _reactions(loss: Any, a: Float, y: Float, s: Float, rho: float) -> Float:
 
 
 @compiled
-def _resting_scores(loss: Any, a: Float, centre: Float, y: Float, s: Float, rho: float, some: Index) -> Float:
+def _resting_scores(loss: Loss, a: Float, centre: Float, y: Float, s: Float, rho: float, some: Index) -> Float:
     """The scores at which some dual variables would stay where they are."""
     out = np.empty(some.shape[0])
     for k in range(some.shape[0]):
