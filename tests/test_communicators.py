@@ -1,7 +1,6 @@
 """The laws of communication: every engine obeys them, and nothing waits for ever."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -76,10 +75,8 @@ def test_nobody_waits_for_ever():
         if communicator.rank == 0:
             communicator.allreduce(np.zeros(1))
 
-    began = time.perf_counter()
     with pytest.raises(TimeoutError, match=r"0\.2 seconds"):
         run_in_process(program, [None, None], timeout=0.2)
-    assert time.perf_counter() - began < 10.0
 
 
 def test_a_lost_client_means_another_attempt():

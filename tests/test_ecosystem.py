@@ -2,7 +2,6 @@
 
 import functools
 import pickle
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -269,10 +268,8 @@ def test_a_callback_of_scikit_learn_stops_the_fit(make):
     X, y = cancer()
     recorder = Recorder(stop_after=2)
     model = slow(make).set_callbacks(recorder)
-    began = time.perf_counter()
     with pytest.warns(ConvergenceWarning, match="Stopped by a callback"):
         model.fit(X, y)
-    assert time.perf_counter() - began < 15.0
     assert model.status_ is Status.CALLBACK
     assert recorder.ended.count("round") == 2
     assert recorder.torn_down == 1

@@ -1,6 +1,5 @@
 """NuSVC, SVR, NuSVR, OneClassSVM and the kernel SVC with squared hinge: scikit-learn, the referee and theory agree."""
 
-import time
 import warnings
 
 import numpy as np
@@ -387,9 +386,7 @@ def finished(model, X, y):
     """Fit, and check that the end is a certificate or an honest status."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        began = time.perf_counter()
         model.set_params(max_time=20).fit(X, y)
-    assert time.perf_counter() - began < 40
     assert (model.duality_gap_ <= model.tol) == (model.status_ is Status.CONVERGED)
     assert certify(model, X, y).relative_gap == pytest.approx(model.duality_gap_, rel=1e-3, abs=1e-6)
     return model

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import clocks
 import referee
 import zoo
 from maxmargin import Point, Problem, Record, Status, minimize
@@ -317,19 +318,29 @@ def long_problem(kind):
 
 
 @pytest.mark.parametrize("kind", ["rows", "kernel", "tiny kernel"])
-def test_max_time_is_respected(kind):
+def test_max_time_is_respected(kind, monkeypatch):
     problem, solver = long_problem(kind)
-    for _ in range(3):  # compiles: what is reached late, too
-        minimize(problem, solver, tol=1e-12, max_time=0.5)
-    began, began_here = time.perf_counter(), time.process_time()
+    clock = clocks.put(monkeypatch, 0.01)
     solution = minimize(problem, solver, tol=1e-12, max_time=0.5)
-    elapsed = time.perf_counter() - began
     assert solution.status is Status.MAX_TIME
-    assert solution.seconds <= elapsed
-    assert elapsed >= 0.3
-    assert min(elapsed, time.process_time() - began_here) <= 1.0  # the second if others use the machine
+    assert 0.3 <= solution.seconds <= clock.now <= 0.6
     assert math.isfinite(solution.certificate.gap)
     assert solution.certificate.relative_gap > 1e-12
+
+
+@pytest.mark.parametrize("kind", ["rows", "kernel", "tiny kernel"])
+def test_a_round_is_little_work(kind):
+    """However many or few samples there are: time limits and Ctrl-C wait for the end of a round."""
+    problem, solver = long_problem(kind)
+    records = []
+    minimize(problem, solver, tol=1e-12, callback=lambda record: records.append(record) or len(records) == 8)
+    n = problem.operator.n_samples
+    if kind == "rows":
+        work = np.diff([record.counters["passes"] for record in records]) * 10 * n
+    else:
+        work = np.diff([record.iterations for record in records]) * (2 * n + 100)  # two rows, and the choice of them
+    assert len(work) == 7
+    assert work.max() <= 5e7  # multiplications: some ten milliseconds
 
 
 def test_a_slow_first_certificate_does_not_cost_the_last_point():
@@ -375,7 +386,7 @@ def run_script(body):
     )
 
 
-def test_ctrl_c_returns_the_best_point_within_a_second():
+def test_ctrl_c_from_outside_returns_the_best_point():
     process = run_script("""
         problem, solver = long_problem("kernel")
         minimize(problem, solver, max_iter=1)
@@ -393,10 +404,8 @@ def test_ctrl_c_returns_the_best_point_within_a_second():
     try:
         assert process.stdout.readline() == "running\n", process.stderr.read()
         time.sleep(0.3)
-        sent = time.perf_counter()
         process.send_signal(signal.SIGINT)
         status, gap, records = process.stdout.readline().split()
-        assert time.perf_counter() - sent < 1.0
         assert status == "INTERRUPTED"
         assert math.isfinite(float(gap))
         assert int(records) >= 3
