@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import SVC, LinearSVC
-from maxmargin.cli import _draw, _plain, _sentence, main
+from maxmargin import SVC, DistributedSVC, LinearSVC
+from maxmargin.cli import main
+from maxmargin.cli.arguments import parser
+from maxmargin.cli.output import OPTIONS, plain, sentence
+from maxmargin.cli.tables import draw
 from maxmargin.io import load_model, save_model, write_libsvm
 
 IRIS, CODES = load_iris(return_X_y=True)
@@ -114,9 +118,9 @@ def test_rich_and_plain_tables_have_the_same_content(monkeypatch):
         {"name": "b", "primal": -2e9, "relative_gap": 0.0, "support_vectors": 3},
     ]
     columns = ("problem", "primal", "relative gap", "support vectors")
-    rich = _draw(columns, rows)
+    rich = draw(columns, rows)
     monkeypatch.setitem(sys.modules, "rich", None)
-    plain = _draw(columns, rows)
+    plain = draw(columns, rows)
     assert sorted(words_of(rich).split()) == sorted(words_of(plain).split())
     assert plain.splitlines() == [
         "                                 relative  support",
@@ -133,7 +137,7 @@ def test_numbers_are_whole_in_narrow_terminals(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    drawn = _draw(("problem", "primal", "dual"), [{"name": "one against two", "primal": 1.23456789, "dual": 1e-30}])
+    drawn = draw(("problem", "primal", "dual"), [{"name": "one against two", "primal": 1.23456789, "dual": 1e-30}])
     assert "1.23456789" in drawn
     assert "1e-30" in drawn
 
@@ -172,6 +176,7 @@ def test_train_json_is_one_object_with_the_right_numbers(run, tmp_path):
         (["--class-weight", "balanced", "--multi-class", "ovr"], SVC(class_weight="balanced", multi_class="ovr")),
         (["--intercept", "none", "--solver", "smo"], SVC(intercept=None, solver="smo")),
         (["--intercept", "penalised", "--max-iter", "100000"], SVC(intercept="penalised", max_iter=100_000)),
+        (["--loss", "squared_hinge"], SVC(loss="squared_hinge")),
         (["--linear"], LinearSVC()),
         (["--linear", "--loss", "hinge", "--max-time", "60"], LinearSVC(loss="hinge", max_time=60.0)),
         (["--linear", "--intercept", "free", "--multi-class", "ovo"], LinearSVC(intercept="free", multi_class="ovo")),
@@ -241,6 +246,13 @@ def test_a_missed_tolerance_is_a_line_and_exit_code_1(run):
     assert report["problems"][0]["name"] == "1 against -1"
 
 
+def test_a_warning_names_options_and_not_parameters(run):
+    words = ["--C", "100", "--tol", "1e-14", "--max-time", "1e-9"]
+    code, _, err = run("train", "@cancer.svm.gz", "m.mm", *words)
+    assert code == 1
+    assert "Raise --max-time or --tol, or resume with a longer run" in err
+
+
 def test_progress_goes_to_standard_error_only(run):
     code, out, err = run("train", "@iris.libsvm", "m.mm", "--verbose", "--json")
     assert code == 0
@@ -251,7 +263,7 @@ def test_progress_goes_to_standard_error_only(run):
 
 def test_infinite_numbers_become_null():
     report = {"a": float("inf"), "b": [np.float64("nan"), 1.5], "c": {"d": (-np.inf, np.int64(3), None, "x", True)}}
-    assert _plain(report) == {"a": None, "b": [None, 1.5], "c": {"d": [None, 3, None, "x", True]}}
+    assert plain(report) == {"a": None, "b": [None, 1.5], "c": {"d": [None, 3, None, "x", True]}}
 
 
 def test_labels_that_are_not_ascii(run, tmp_path, monkeypatch):
@@ -293,6 +305,19 @@ def test_scores_are_exact(run, files):
     assert [[float(cell) for cell in line.split(" ")] for line in out.splitlines()] == expected.tolist()
     code, out, _ = run("predict", "@iris.libsvm", "@iris.mm", "--scores", "--json")
     assert json.loads(out)["scores"] == expected.tolist()
+
+
+@pytest.mark.parametrize("model", [SVC(), SVC(break_ties=True), SVC(multi_class="ovr"), LinearSVC(multi_class="ovo")])
+def test_scores_are_computed_once_and_give_the_labels_of_predict(run, monkeypatch, model):
+    X = np.round(IRIS)  # coarse, so that votes are tied
+    write_libsvm("coarse.svm", X, CODES)
+    save_model(model.fit(X, CODES), "m.mm")
+    right = int((model.predict(X) == CODES).sum())
+    calls, score = [], type(model)._scores
+    monkeypatch.setattr(type(model), "_scores", lambda *of: calls.append(of) or score(*of))
+    _, _, err = run("predict", "coarse.svm", "m.mm", "--scores")
+    assert f"({right} / 150)" in err
+    assert len(calls) == 1
 
 
 def test_predict_takes_missing_columns_for_zero(run, tmp_path, files):
@@ -385,10 +410,25 @@ def test_demo_compares_with_scikit_learn(run, table):
     code, out, err = run("demo")
     assert code == 0
     assert len(err.splitlines()) == 1
-    for text in ("maxmargin SVC (rbf)", "maxmargin LinearSVC", "scikit-learn SVC (rbf)", "proven", "Try next: "):
+    for text in (
+        "maxmargin SVC (rbf)",
+        "maxmargin LinearSVC",
+        "scikit-learn SVC (rbf)",
+        "proven",
+        "second fit",
+        "Try next: ",
+    ):
         assert text in out
+    assert re.search(r"those of a second fit\. The first .* took\n\d+\.\d\d s more, to load machine code", out)
     assert max(map(len, out.splitlines())) <= 80
     assert out.splitlines()[-1].startswith("Try next: maxmargin train DATA")
+
+
+def test_demo_times_the_second_fit(run, monkeypatch):
+    clock = iter([0.0, 7.0, 7.0, 8.0] * 3)
+    monkeypatch.setattr("maxmargin.cli.demo.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    models = json.loads(run("demo", "--json")[1])["models"]
+    assert [(model["first_seconds"], model["seconds"]) for model in models] == [(7.0, 1.0)] * 3
 
 
 def test_demo_json(run):
@@ -398,7 +438,30 @@ def test_demo_json(run):
     ours, linear, theirs = report["models"]
     assert max(ours["relative_gap"], linear["relative_gap"]) <= 1e-6 < theirs["relative_gap"]
     np.testing.assert_allclose(ours["primal"], theirs["primal"], rtol=1e-2)
+    assert all({"seconds", "first_seconds"} <= model.keys() for model in report["models"])
     assert ours["problem"] == theirs["problem"] == FORMULA
+
+
+def train_actions():
+    commands = next(action for action in parser()._actions if action.dest == "command").choices
+    return {action.dest: action for action in commands["train"]._actions if action.option_strings}
+
+
+def test_the_help_of_every_option_has_the_default_of_the_estimators():
+    told = {name: action.help.partition("(default: ")[2] for name, action in train_actions().items()}
+    kinds = [SVC(), LinearSVC(), DistributedSVC()]
+    for name in OPTIONS:
+        values = list(dict.fromkeys(getattr(kind, name) for kind in kinds if hasattr(kind, name)))
+        if values and name != "verbose":
+            words = ["none" if value is None else str(value).removesuffix(".0") for value in values]
+            assert told[name] == ", with --linear ".join(words) + ")"
+    assert (told["cache_size"], told["tol"]) == ("1000)", "0.001, with --linear 0.0001)")
+
+
+def test_every_option_of_an_estimator_is_known_by_the_name_of_its_parameter():
+    options = {name: action.option_strings[-1] for name, action in train_actions().items()}
+    assert {name: options[name] for name in OPTIONS} == OPTIONS
+    assert set(options) - set(OPTIONS) == {"help", "json", "quiet", "linear"}
 
 
 def test_version_and_help(run):
@@ -430,7 +493,7 @@ MISTAKES = [
     (["train", "@iris.libsvm", "--gamma", "wide"], "'wide' is neither a number nor scale nor auto"),
     (["train", "@iris.libsvm", "--gamma=-1"], "'gamma' parameter of SVC"),
     (["train", "@iris.libsvm", "--tol", "inf"], "'tol' parameter of SVC"),
-    (["train", "@iris.libsvm", "--max-time", "0"], "'--max-time' parameter of SVC"),
+    (["train", "@iris.libsvm", "--max-time", "0"], "--max-time 0.0: The 'max_time' parameter of SVC"),
     (["train", "@iris.libsvm", "--seed=-1"], "'random_state' parameter of SVC"),
     (["train", "@iris.libsvm", "--kernel", "magic"], "invalid choice: 'magic'"),
     (["train", "@iris.libsvm", "--kernel", "precomputed"], "must be a square matrix"),
@@ -439,7 +502,6 @@ MISTAKES = [
     (["train", "@iris.libsvm", "--class-weight", "heavy"], "invalid choice: 'heavy'"),
     (["train", "@iris.libsvm", "--linear", "--kernel", "rbf"], "--kernel has no effect with --linear"),
     (["train", "@iris.libsvm", "--linear", "--cache-size", "9"], "--cache-size has no effect with --linear"),
-    (["train", "@iris.libsvm", "--loss", "hinge"], "--loss has no effect without --linear"),
     (["train", "@iris.libsvm", "--degree", "2"], "--degree has no effect with --kernel rbf, only with poly."),
     (["train", "@iris.libsvm", "-t", "0", "-g", "1"], "--gamma has no effect with --kernel linear"),
     (["train", "@iris.libsvm", "--quiet", "--json"], "--quiet contradicts"),
@@ -513,10 +575,10 @@ def test_protected_output_is_found_before_training(run, tmp_path, monkeypatch):
 
 
 def test_other_errors_are_sentences():
-    assert _sentence(MemoryError()).startswith("There is not enough memory")
-    assert _sentence(PermissionError(13, "Permission denied", "x")) == "x: Permission denied."
-    assert _sentence(OSError(28, "No space left on device")) == "No space left on device."
-    assert _sentence(ValueError("two\n  lines")) == "two lines"
+    assert sentence(MemoryError()).startswith("There is not enough memory")
+    assert sentence(PermissionError(13, "Permission denied", "x")) == "x: Permission denied."
+    assert sentence(OSError(28, "No space left on device")) == "No space left on device."
+    assert sentence(ValueError("two\n  lines")) == "two lines"
 
 
 def test_an_interrupt_before_there_is_a_model(run, monkeypatch, tmp_path):

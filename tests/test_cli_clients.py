@@ -83,6 +83,7 @@ def test_report_for_machines(run):
         ),
         (["--linear", "--clients", "2", "--format", "csv"], "Clients do not read CSV files"),
         (["--linear", "--clients", "0"], "parameter of DistributedSVC must be an int"),
+        (["--linear", "--clients", "2", "--features", "2"], "the last for --features 2; pass a larger --features."),
         (["--linear", "--clients", "2", "--target", "y"], "whose labels come first in each line; remove --target"),
     ],
 )

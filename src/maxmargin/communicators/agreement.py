@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from maxmargin.protocols import Communicator
+from maxmargin.wording import Wording, template_of
 
 
 class Refused(ValueError):
@@ -37,7 +38,7 @@ def refused_together(communicator: Communicator) -> Iterator[None]:
         yield
     except Exception as error:
         failure = error
-    words = "" if failure is None else str(failure) or type(failure).__name__
+    words = "" if failure is None else template_of(failure) or type(failure).__name__
     first = next(filter(None, allgather_texts(communicator, words)), None)
     if first is not None:
-        raise Refused(first) from failure
+        raise Refused(Wording(first)) from failure

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from maxmargin.io.libsvm import refuse_target
 from maxmargin.io.parquet import parquet_chunks
 from maxmargin.io.spill import spill_libsvm
-from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError, PathLike
+from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.chunked import page_in
 from maxmargin.protocols import Array
+from maxmargin.wording import PathLike, Wording
 
 MEMORY = 2**28
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -128,18 +130,10 @@ def open_chunks(
     if memory < 1:
         raise ValueError(f"memory={memory} must be a positive number of bytes.")
     pieces = pieces_of(source)
-    kind = format_of(pieces)
-    if kind != "libsvm" and (n_features is not None or zero_based or directory is not None):
-        raise ValueError(f"n_features, zero_based and directory are for LIBSVM files, and this is {kind}; remove them.")
+    kind = format_of(pieces, target, n_features=n_features, zero_based=zero_based, directory=directory)
     if kind == "Parquet":
         return ChunkedData(*parquet_chunks(pieces, target, memory))
     if kind == "libsvm":
-        if len(pieces) > 1:
-            raise ValueError(f"{len(pieces)} LIBSVM files were given; concatenate them into one.")
-        if target is not None:
-            raise ValueError(
-                f"{os.fspath(pieces[0])} is a LIBSVM file, whose labels come first in each line; remove target."
-            )
         return ChunkedData(*spill_libsvm(pieces[0], memory, n_features, zero_based, directory))
     X = _dense(pieces, memory) if kind == "dense" else _sparse(pieces, memory)
     return ChunkedData(X, _targets(target, X.shape[0]))
@@ -162,13 +156,21 @@ def pieces_of(source: Any) -> list[Any]:
     raise ValueError("source must be a path, an array or sparse matrix, or a list of some of them; see open_chunks.")
 
 
-def format_of(pieces: list[Any]) -> str:
-    """The format of all pieces."""
+def format_of(pieces: list[Any], target: object, **of_text: object) -> str:
+    """The format of all pieces; refuses options that are for another one."""
     kinds = [_kind_of(piece) for piece in pieces]
     for piece, kind in zip(pieces, kinds, strict=True):
         if kind != kinds[0]:
             name = piece if isinstance(piece, Path) else f"The piece of type {type(piece).__name__}"
             raise ValueError(f"{name} is {kind}, but the first is {kinds[0]}; give pieces of one kind.")
+    if kinds[0] == "libsvm":
+        if len(pieces) > 1:
+            raise ValueError(f"{len(pieces)} LIBSVM files were given; concatenate them into one.")
+        refuse_target(pieces[0], target)
+    elif any(value not in (None, False) for value in of_text.values()):
+        *names, last = (f"{{{name}}}" for name in of_text)
+        sentence = f"{', '.join(names)} and {last} are for LIBSVM files, and this is {{kind}}; remove them."
+        raise ValueError(Wording(sentence, kind=kinds[0]))
     return kinds[0]
 
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.io.textfile import DECIMAL, NOT_FINITE, DataFileError, PathLike, read_bytes, shown
+from maxmargin.io.textfile import DECIMAL, NOT_FINITE, DataFileError, read_bytes
+from maxmargin.wording import PathLike, Wording, shown
 
 TARGET_NAMES = ("target", "label", "class", "y")
 
@@ -142,9 +143,14 @@ def _detect_separator(content: str) -> str:
 def _find_target(first: _Record, path: PathLike, target: str | int | None) -> tuple[int, bool]:
     """Position of the target column, and whether the first record is a header."""
     cells, last = first.cells, len(first.cells) - 1
+    sentence: str
     if isinstance(target, str):
         if all(_is_number(cell) for cell in cells):
-            sentence = f"There is no header, so target={target!r} names nothing; pass a position from 0 to {last}."
+            sentence = Wording(
+                "There is no header, so {target:{name!r}} names nothing; pass a position from 0 to {last}.",
+                name=target,
+                last=last,
+            )
         elif target not in cells:
             sentence = f"No column is named {target!r}; pass one of {', '.join(map(shown, cells[:20]))}."
         else:
@@ -272,7 +278,7 @@ def _check_record(record: _Record, layout: _Layout) -> None:
         fault = _label_fault(cell) if k == layout.target else _feature_fault(cell)
         if fault:
             line, column = _place(record, k, layout.separator)
-            raise DataFileError(layout.path, fault.format(name=layout.name(k), cell=shown(cell)), line, column)
+            raise DataFileError(layout.path, Wording(fault, name=layout.name(k), cell=shown(cell)), line, column)
 
 
 def _feature_fault(cell: str) -> str | None:
@@ -289,7 +295,7 @@ def _feature_fault(cell: str) -> str | None:
         return "{cell} in {name} is not finite; remove or impute missing values."
     if DECIMAL.fullmatch(cell.replace(",", ".", 1)):
         return "{cell} in {name} is not a number with a decimal point; replace the decimal comma."
-    return "{cell} in {name} is not a number; encode text as numbers, or pass target if this is the target column."
+    return "{cell} in {name} is not a number; encode text as numbers, or pass {target} if this is the target column."
 
 
 def _label_fault(cell: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -13,8 +12,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from maxmargin.io.csv import parse_csv
-from maxmargin.io.libsvm import parse_libsvm
-from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError, PathLike, read_bytes
+from maxmargin.io.libsvm import parse_libsvm, refuse_target
+from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError, read_bytes
+from maxmargin.wording import PathLike, Wording
 
 Format = Literal["auto", "libsvm", "csv"]
 
@@ -79,13 +79,13 @@ def read_data(
     kind = format if format != "auto" else _format_of_name(path) or _format_of_text(text, path)
     if kind == "csv":
         if n_features is not None:
-            raise ValueError(f"{os.fspath(path)} is a CSV file, whose columns are counted; remove n_features.")
+            sentence = "{path} is a CSV file, whose columns are counted; remove {n_features}."
+            raise ValueError(Wording(sentence, path=path))
         if zero_based:
-            raise ValueError(f"{os.fspath(path)} is a CSV file, which has no indices; remove zero_based.")
+            raise ValueError(Wording("{path} is a CSV file, which has no indices; remove {zero_based}.", path=path))
         table = parse_csv(text, path, target)
         return Dataset(table.X, table.y, table.feature_names)
-    if target is not None:
-        raise ValueError(f"{os.fspath(path)} is a LIBSVM file, whose labels come first in each line; remove target.")
+    refuse_target(path, target)
     X, y = parse_libsvm(text, path, n_features, zero_based=zero_based)
     return Dataset(X, y, None)
 
@@ -109,6 +109,8 @@ def _format_of_text(text: bytes, path: PathLike) -> Format:
         return "libsvm"
     if re.search(rb"[,;\t]", line):
         return "csv"
-    sentence = 'The first row is neither "label index:value ..." nor separated by comma, semicolon or tab; pass format.'
+    sentence = Wording(
+        'The first row is neither "label index:value ..." nor separated by comma, semicolon or tab; pass {format}.'
+    )
     number = text.count(b"\n", 0, match.start()) + 1
     raise DataFileError(path, sentence, number, 1)

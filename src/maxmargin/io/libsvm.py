@@ -14,16 +14,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from maxmargin._jit import compiled
-from maxmargin.io.textfile import (
-    DECIMAL,
-    NOT_FINITE,
-    DataFileError,
-    PathLike,
-    locate,
-    read_bytes,
-    shown,
-    write_lines,
-)
+from maxmargin.io.textfile import DECIMAL, NOT_FINITE, ColumnsUnknown, DataFileError, locate, read_bytes, write_lines
+from maxmargin.wording import PathLike, Wording, shown
 
 Text = npt.NDArray[np.int8]
 
@@ -104,7 +96,15 @@ def parse_libsvm(
 def check_n_features(n_features: int | None) -> None:
     """Refuse a number of columns that cannot be."""
     if n_features is not None and not 1 <= n_features <= MAX_FEATURES:
-        raise ValueError(f"n_features={n_features} must lie between 1 and {MAX_FEATURES}; pass None to infer it.")
+        sentence = "{n_features:{n}} must lie between 1 and {limit}; leave it away to infer it."
+        raise ValueError(Wording(sentence, n=n_features, limit=MAX_FEATURES))
+
+
+def refuse_target(path: PathLike, target: object) -> None:
+    """Refuse a place of the labels."""
+    if target is not None:
+        sentence = "{path} is a LIBSVM file, whose labels come first in each line; remove {target}."
+        raise ValueError(Wording(sentence, path=path))
 
 
 def parse_lines(text: bytes, path: PathLike, n_features: int | None = None, *, zero_based: bool = False) -> Lines:
@@ -125,8 +125,8 @@ def count_features(path: PathLike, n_rows: int, last: int, n_features: int | Non
     if n_rows == 0:
         raise DataFileError(path, "The file holds no rows; at least one line with a label is needed.")
     if n_features is None and last < 0:
-        sentence = "No line has an index:value pair, so the number of columns is unknown; pass n_features."
-        raise DataFileError(path, sentence)
+        sentence = Wording("No line has an index:value pair, so the number of columns is unknown; pass {n_features}.")
+        raise ColumnsUnknown(path, sentence)
     return last + 1 if n_features is None else n_features
 
 
@@ -350,9 +350,10 @@ def _index_fault(index: str, colon: str, previous: int, first: int, n_features: 
         return f"The index {shown(index)} is not a whole number from {first} on; write features as index:value."
     number, last = _whole(index), (n_features or MAX_FEATURES) - 1 + first
     if number < first:
-        return "Index 0 occurs, but indices start at 1; pass zero_based=True to read_libsvm if this file starts at 0."
+        return Wording("Index 0 occurs, but indices start at 1; pass {zero_based:True} if this file starts at 0.")
     if number > last and n_features is not None:
-        return f"Index {shown(index)} is above {last}, the last for n_features={n_features}; pass a larger n_features."
+        sentence = "Index {index} is above {last}, the last for {n_features:{n}}; pass a larger {n_features}."
+        return Wording(sentence, index=shown(index), last=last, n=n_features)
     if number > last:
         return f"Index {shown(index)} is above {last}, the largest possible one; renumber or hash the features."
     if number == previous:

@@ -14,8 +14,9 @@ from scipy import sparse
 from maxmargin.io.chunks import check_matrix, format_of, map_npy, pieces_of
 from maxmargin.io.libsvm import Lines, check_n_features, parse_lines
 from maxmargin.io.parquet import ParquetRows
-from maxmargin.io.textfile import DataFileError, PathLike, lines_before_byte, read_part
+from maxmargin.io.textfile import DataFileError, lines_before_byte, read_part
 from maxmargin.protocols import Array
+from maxmargin.wording import PathLike
 
 BLOCK_BYTES = 2**22  # of text; a parser needs up to ten times as much beside it
 
@@ -129,15 +130,9 @@ def open_shards(
     pieces = pieces_of(source)
     if not all(isinstance(piece, Path) for piece in pieces):
         raise ValueError("source must be a path or a list of paths; arrays are divided by the estimators themselves.")
-    kind = format_of(pieces)
+    kind = format_of(pieces, target, n_features=n_features, zero_based=zero_based)
     if kind == "sparse":
         raise DataFileError(pieces[0], "An .npz file is not read in parts; convert it to LIBSVM or Parquet.")
-    if kind == "libsvm" and target is not None:
-        raise ValueError(f"{pieces[0]} is a LIBSVM file, whose labels come first in each line; remove target.")
-    if kind == "libsvm" and len(pieces) > 1:
-        raise ValueError(f"{len(pieces)} LIBSVM files were given; concatenate them into one.")
-    if kind != "libsvm" and (n_features is not None or zero_based):
-        raise ValueError(f"n_features and zero_based are for LIBSVM files, and this is {kind}; remove them.")
     check_n_features(n_features)
     if isinstance(target, str | os.PathLike) and kind == "dense":
         target = Path(target).resolve()

@@ -13,10 +13,11 @@ import numpy as np
 from scipy import sparse
 
 from maxmargin.io.libsvm import check_n_features, count_features, parse_lines
-from maxmargin.io.textfile import PathLike, lines_before, read_blocks
+from maxmargin.io.textfile import lines_before, read_blocks
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.chunked import page_in
 from maxmargin.protocols import Array, Float
+from maxmargin.wording import PathLike
 
 ENTRY_BYTES = 12  # a float64 and an int32
 PARSER_SHARE = 16  # a parser needs up to ten bytes per byte of text beside it

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-PathLike = str | os.PathLike[str]
+from maxmargin.wording import FileError, PathLike
 
 DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -29,31 +29,12 @@ _ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[bytes], bytes], Callabl
 )
 
 
-class DataFileError(ValueError):
-    """A data file that cannot be read.
+class DataFileError(FileError):
+    """A data file that cannot be read: the path, a sentence, and where it happened, as line and column from 1 on."""
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    sentence : str
-        The fact, the bound and the remedy.
-    line, column : int or None
-        Where it happened, both counted from 1 in characters; None where a position makes no sense.
 
-    """
-
-    def __init__(self, path: PathLike, sentence: str, line: int | None = None, column: int | None = None) -> None:
-        # All arguments go to the base class so that the error survives the trip between processes.
-        super().__init__(path, sentence, line, column)
-        self.path = os.fspath(path)
-        self.sentence = sentence
-        self.line = line
-        self.column = column
-
-    def __str__(self) -> str:
-        place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
-        return f"{':'.join(place)}: {self.sentence}"
+class ColumnsUnknown(DataFileError):
+    """No line of a LIBSVM file has an entry, and nobody has told the number of columns."""
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -213,11 +194,6 @@ def locate(text: bytes, offset: int) -> tuple[int, int]:
     """Line and column of a byte, both counted from 1, the column in characters."""
     start = text.rfind(b"\n", 0, offset) + 1
     return text.count(b"\n", 0, start) + 1, len(text[start:offset].decode(errors="replace")) + 1
-
-
-def shown(token: str) -> str:
-    """A piece of the file in quotes, shortened for a message."""
-    return repr(token if len(token) <= 40 else f"{token[:37]}...")
 
 
 def _read_raw(path: PathLike) -> bytes:

@@ -28,9 +28,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
-from maxmargin.io.textfile import PathLike, shown
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.point import Certificate, Point, Status
+from maxmargin.wording import PathLike, shown
 
 FORMAT = "maxmargin model"
 VERSION = 1

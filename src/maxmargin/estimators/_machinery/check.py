@@ -30,6 +30,7 @@ from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers import OF_HULLS, OUT_OF_CORE, SOLVERS
+from maxmargin.wording import Wording
 
 LARGEST_VALUE = 1e100
 ROWS: dict[str, Any] = {
@@ -357,16 +358,23 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
         return
     solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
     advice = {
-        Status.MAX_ITER: "Raise max_iter or tol",
-        Status.MAX_TIME: "Raise max_time or tol, or resume with warm_start=True",
-        Status.INTERRUPTED: "Resume with warm_start=True",
-        Status.CALLBACK: "Resume with warm_start=True",
+        Status.MAX_ITER: "Raise {max_iter} or {tol}",
+        Status.MAX_TIME: "Raise {max_time} or {tol}, or resume with {warm_start:True}",
+        Status.INTERRUPTED: "Resume with {warm_start:True}",
+        Status.CALLBACK: "Resume with {warm_start:True}",
         Status.STALLED: _advice_on_stalling(estimator),
-        Status.NOT_SEPARABLE: "Use a finite C" if hasattr(estimator, "C") else "Raise nu: reduced hulls become smaller",
+        Status.NOT_SEPARABLE: "Use a finite {C}"
+        if hasattr(estimator, "C")
+        else "Raise {nu}: reduced hulls become smaller",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
     warnings.warn(
-        f"{type(estimator).__name__}: {solution.message} {advice}{_scaling_advice(X)}.",
+        Wording(
+            f"{{who}}: {{what}} {advice}{{hint}}.",
+            who=type(estimator).__name__,
+            what=solution.message,
+            hint=_scaling_advice(X),
+        ),
         ConvergenceWarning,
         stacklevel=4,
     )
@@ -375,8 +383,8 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
 def _advice_on_stalling(estimator: Any) -> str:
     """What makes a problem easier."""
     if hasattr(estimator, "alpha"):
-        return "Raise tol or alpha"
-    return "Raise tol or lower C" if hasattr(estimator, "C") else "Raise nu or tol"
+        return "Raise {tol} or {alpha}"
+    return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
 
 
 def _scaling_advice(X: Any) -> str:

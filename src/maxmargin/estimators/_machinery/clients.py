@@ -31,6 +31,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Communicator, Float, Index
 from maxmargin.solvers.choice import Choice
 from maxmargin.solvers.solver import AnySolver
+from maxmargin.wording import Wording
 
 SMALLEST_MARGIN = 1e-12  # reduced hulls that overlap have none
 
@@ -225,7 +226,7 @@ def _with_common_columns(X: Any, communicator: Communicator) -> Any:
     columns, are_sparse = figures.T
     if are_sparse.all():
         if (width := int(columns.max())) == 0:
-            raise Refused("No row has an entry, so the number of columns is unknown; pass n_features.")
+            raise Refused(Wording("No row has an entry, so the number of columns is unknown; pass {n_features}."))
         if X.shape[1] < width:
             X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     elif np.unique(columns).size > 1:

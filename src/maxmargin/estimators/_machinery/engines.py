@@ -69,7 +69,7 @@ def _outcome(estimator: Any, run: Callable[[Client], Outcome | Refused]) -> Outc
     attempts = ATTEMPTS if estimator.on_failure == "restart" else 1
     outcome = supervise(lambda: run(Client(estimator, next(numbers))), attempts=attempts)
     if isinstance(outcome, Refused):
-        raise ValueError(str(outcome)) from None
+        raise ValueError(*outcome.args) from None
     return outcome
 
 
