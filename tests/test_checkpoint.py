@@ -12,7 +12,7 @@ from maxmargin.operators import Rows, Sharded
 from maxmargin.parts.losses import SquaredHinge
 from maxmargin.parts.penalties import L2
 from maxmargin.solvers import Newton, Saddle
-from maxmargin.solvers.hulls import saddle
+from maxmargin.solvers.hulls.saddle import solver as saddle
 
 N = 1200
 
@@ -134,9 +134,21 @@ def test_a_garbled_file_is_refused(tmp_path):
     problem, file = written(tmp_path)
     content = file.read_bytes()
     for where in range(len(content) // 8, len(content) - 500, len(content) // 8):
-        file.write_bytes(content[:where] + bytes(500) + content[where + 500 :])
+        flipped = bytes(255 - byte for byte in content[where : where + 500])  # zeros might be what is there already
+        file.write_bytes(content[:where] + flipped + content[where + 500 :])
         with pytest.raises(ValueError, match="is not a whole checkpoint"):
             minimize(problem, Saddle(), tol=1e-6, max_iter=10, checkpoint=tmp_path / "fit")
+
+
+def test_the_checkpoint_of_another_version_is_refused(tmp_path):
+    """Numbers under names that have another meaning today would be taken for something else."""
+    problem = problem_of(*data_of())
+    solver = Saddle()
+    saved = solver.saved(solver.start(problem, None))
+    solver.restored(problem, saved)
+    saved["s"] = saved.pop("v")
+    with pytest.raises(ValueError, match="written by another version"):
+        solver.restored(problem, saved)
 
 
 def test_a_folder_that_does_not_exist_is_noticed_at_once(tmp_path):

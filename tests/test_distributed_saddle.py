@@ -119,7 +119,7 @@ def test_gilbert_takes_the_steps_of_one(cap):
         return stepped(problem_of(*shard, False, communicator), Gilbert(), 30)[0]
 
     for state in run_in_process(program, shards_of(X, y, caps, 3)):
-        np.testing.assert_allclose(state.z, serial.z, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(state.v, serial.v, rtol=0, atol=1e-12)
 
 
 def test_what_is_asked_of_the_problem_is_what_one_client_says():

@@ -15,7 +15,7 @@ from maxmargin.numerics.sampling import below
 from maxmargin.operators import Rows
 from maxmargin.operators.hadamard import RandomisedHadamard
 from maxmargin.solvers import Saddle
-from maxmargin.solvers.hulls import saddle
+from maxmargin.solvers.hulls.saddle import solver as saddle
 
 
 def problem_of(n=120, d=6, apart=5.0, cap=1.0, seed=0, sparse=False):
@@ -73,7 +73,7 @@ def test_steps_are_those_of_the_paper(nu, sparse):
         np.testing.assert_allclose(state.w, w, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(state.a[problem.y > 0], eta, rtol=1e-8)
         np.testing.assert_allclose(-state.a[problem.y < 0], xi, rtol=1e-8)
-        np.testing.assert_allclose(state.s, X @ w, atol=1e-13)
+        np.testing.assert_allclose(state.z, X @ w, atol=1e-13)
     assert state.iterations == 60
     if nu < 1.0:
         assert np.isclose(eta, nu).any()  # the caps were needed
@@ -89,7 +89,7 @@ def test_the_paper_s_rule_comes_to_the_accuracy_of_its_gamma():
     state = solver.start(problem, None)
     while state.iterations < 20_000:
         state = solver.advance(problem, state, 1000)
-    g = problem.street(state.s) - 0.5 * float(state.w @ state.w)
+    g = problem.street(state.z) - 0.5 * float(state.w @ state.w)
     assert g >= (1.0 - eps) * best
 
 

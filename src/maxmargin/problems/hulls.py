@@ -2,11 +2,12 @@
 
     minimise  1/2 |X^T a|^2  subject to  0 <= y_i a_i <= cap_i,  sum of y_i a_i over each class = total
 
-With ``total = 1`` the rows of each class are mixed to one point of their hull, reduced if ``cap < 1``, and ``X^T a`` is
-the difference of the two points. Every direction ``w`` proves a bound: between the hulls there is a street of the width
-``street(w) / |w|``, and no two points of them are closer. Primal and dual value are minus half of the squares,
+With ``total = 1`` the rows of each class are mixed to one point of their hull, reduced if ``cap < 1``. The difference
+of the two points is ``v = X^T a``; ``z = X w`` are, as everywhere, scores. Every direction ``w`` proves a bound:
+between the hulls there is a street of the width ``street(z) / |w|``, and no two points of them are closer. Primal and
+dual value are minus half of the squares,
 
-    P(w) = min_t [t^2 |w|^2 / 2 - t street(w)] = -(street(w) / |w|)^2 / 2,    D(a) = -|X^T a|^2 / 2,
+    P(w) = min_t [t^2 |w|^2 / 2 - t street(z)] = -(street(z) / |w|)^2 / 2,    D(a) = -|v|^2 / 2,
 
 so the primal does not depend on the length of ``w``, and both are 0 if the hulls have a point in common.
 
@@ -111,33 +112,31 @@ class HullDistance:
         if self.communicator.allreduce(np.array([float(sound)]))[0] < self.communicator.size:
             return Certificate(math.inf, -math.inf)
         a = self.feasible(point.alpha)
-        s, z = self.operator.products(point.w, a)
-        dual = -0.5 * float(z @ z)
-        if self.vanishes(z):
-            dual = 0.0
-        return Certificate(self.primal(point.w, s), dual, self.operator.products_passes)
+        z, v = self.operator.products(point.w, a)
+        dual = 0.0 if self.vanishes(v) else -0.5 * float(v @ v)
+        return Certificate(self.primal(point.w, z), dual, self.operator.products_passes)
 
-    def primal(self, w: Float, s: Float) -> float:
-        """Value of a direction with the scores ``s = X w``."""
-        street, length = self.street(s), float(np.linalg.norm(w))
+    def primal(self, w: Float, z: Float) -> float:
+        """Value of a direction with the scores ``z = X w``."""
+        street, length = self.street(z), float(np.linalg.norm(w))
         return -0.5 * (street / length) ** 2 if street > 0.0 and length > 0.0 else 0.0
 
-    def street(self, s: Float) -> float:
-        """The smallest value of ``s.a`` over all ``a``: how far the two hulls are apart in scores."""
-        return float(sum(value for value, _ in settled(self.communicator, self.nearest(s))))
+    def street(self, z: Float) -> float:
+        """The smallest value of ``z.a`` over all ``a``: how far the two hulls are apart in scores."""
+        return float(sum(value for value, _ in settled(self.communicator, self.nearest(z))))
 
-    def edges(self, s: Float) -> tuple[float, float]:
+    def edges(self, z: Float) -> tuple[float, float]:
         """The scores between which the street lies: of the last row that is used fully or in part, on either side."""
-        (_, first), (_, last) = settled(self.communicator, self.nearest(s))
+        (_, first), (_, last) = settled(self.communicator, self.nearest(z))
         return first, -last
 
-    def nearest(self, s: Float) -> list[Least]:
+    def nearest(self, z: Float) -> list[Least]:
         """The rows of both classes that border on the street, as requests for `settled`."""
-        return [Least(self.y[side] * s[side], self.cap[side], self.total, self.hard) for side in self.sides]
+        return [Least(self.y[side] * z[side], self.cap[side], self.total, self.hard) for side in self.sides]
 
-    def extreme(self, s: Float) -> Float:
-        """The ``a`` for which ``s.a`` is smallest: a vertex of the reduced hull on either side of the street."""
-        nearest = self.nearest(s)
+    def extreme(self, z: Float) -> Float:
+        """The ``a`` for which ``z.a`` is smallest: a vertex of the reduced hull on either side of the street."""
+        nearest = self.nearest(z)
         borders = [border for _, border in settled(self.communicator, nearest)]
         caps = [
             (own.cap[own.t < at].sum(), own.cap[own.t == at].sum()) for own, at in zip(nearest, borders, strict=True)
@@ -204,9 +203,9 @@ class HullDistance:
         """Of the values that the clients have."""
         return float(self.communicator.allgather(np.array([value])).max())
 
-    def vanishes(self, z: Float) -> bool:
+    def vanishes(self, v: Float) -> bool:
         """Whether a difference of two points is nothing but rounding."""
-        return float(np.linalg.norm(z)) <= VANISHING * self.total * self.reach
+        return float(np.linalg.norm(v)) <= VANISHING * self.total * self.reach
 
     def common_point(self, a: Float) -> tuple[Float | None, float]:
         """Variables near ``a`` whose two points are the same, or ``None``; and the passes over the data that it took.

@@ -8,24 +8,20 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point
 from maxmargin.protocols import Float
-from maxmargin.solvers.hulls.point_pair import PointPair
-from maxmargin.solvers.solver import Needs, Solver
+from maxmargin.solvers.hulls.point_pair import PointPair, PointPairSolver
+from maxmargin.solvers.solver import Needs
 
-ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
-MAX_STEPS_PER_ROUND = 100
-REFRESH = 100  # steps until rounding is removed from the difference of the points
 DUST = 1e-14  # of a class: too little weight, or too little room, for a step
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Solver[HullDistance, "PointPair"]):
+class FrankWolfe(PointPairSolver):
     """Weight moves from the worst row that has some to the best row that can take it.
 
     Problem: the distance of two hulls, reduced or not: ``min |X^T a|^2 / 2``, see `HullDistance`.
 
-    Method: with ``z = X^T a``, take in each class the row ``j`` below its cap that lies farthest ahead along ``z``, and
+    Method: with ``v = X^T a``, take in each class the row ``j`` below its cap that lies farthest ahead along ``v``, and
     the row ``i`` with some weight that lies farthest behind; in the class where they differ more, move weight from
     ``i`` to ``j``, as much as brings the points nearest to each other. Unlike Gilbert's steps, these reach the optimum
     at a linear rate: a row is left by one step, not by ever smaller shares.
@@ -40,39 +36,24 @@ class FrankWolfe(Solver[HullDistance, "PointPair"]):
     name: ClassVar[str] = "frank_wolfe"
     needs: ClassVar[Needs] = Needs("hulls")
 
-    def start(self, problem: HullDistance, warm: Point | None) -> PointPair:
-        """The vertices that face each other across the street between the means, or the points of a point."""
-        if warm is not None and warm.alpha is not None:
-            return PointPair.at(problem, problem.feasible(warm.alpha))
+    def first_points(self, problem: HullDistance) -> PointPair:
+        """The vertices that face each other across the street between the means."""
         means = problem.operator.apply(problem.operator.adjoint(problem.equal_shares()))
         state = PointPair.at(problem, problem.extreme(means))
         state.passes += 2.0
         return state
 
-    def advance(self, problem: HullDistance, state: PointPair, limit: int) -> PointPair:
-        """Some steps."""
-        for _ in range(min(max(1, ROUND_WORK // max(1, problem.operator.entries)), MAX_STEPS_PER_ROUND, limit)):
-            if state.exhausted:
-                break
-            state.iterations += 1
-            change, slope = _best_exchange(problem, state)
-            v = problem.operator.adjoint(change)
-            length = float(v @ v)
-            room = np.where(problem.y * change > 0.0, problem.cap - problem.y * state.a, problem.y * state.a)
-            most = float(room[change != 0.0].min(initial=np.inf))
-            step = min(slope / length, most) if length > 0.0 else 0.0
-            state.stuck = step <= 0.0
-            if not state.stuck:
-                state.a, state.z = state.a + step * change, state.z + step * v
-            if state.iterations % REFRESH == 0:
-                state.z = problem.operator.adjoint(state.a)
-                state.passes += 1.0
-            state.look(problem)
-        return state
-
-    def point(self, problem: HullDistance, state: PointPair) -> Point:
-        """The best direction and the present points."""
-        return state.point(problem)
+    def step(self, problem: HullDistance, state: PointPair) -> None:
+        """The best exchange, as far as it gains and there is weight to move."""
+        change, slope = _best_exchange(problem, state)
+        move = problem.operator.adjoint(change)
+        length = float(move @ move)
+        room = np.where(problem.y * change > 0.0, problem.cap - problem.y * state.a, problem.y * state.a)
+        most = float(room[change != 0.0].min(initial=np.inf))
+        step = min(slope / length, most) if length > 0.0 else 0.0
+        state.stuck = step <= 0.0
+        if not state.stuck:
+            state.a, state.v = state.a + step * change, state.v + step * move
 
 
 def _best_exchange(problem: HullDistance, state: PointPair) -> tuple[Float, float]:

@@ -6,24 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point
-from maxmargin.solvers.hulls.point_pair import PointPair
-from maxmargin.solvers.solver import Needs, Solver
-
-ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
-MAX_STEPS_PER_ROUND = 100
-REFRESH = 100  # steps until rounding is removed from the difference of the points
+from maxmargin.solvers.hulls.point_pair import PointPair, PointPairSolver
+from maxmargin.solvers.solver import Needs
 
 
 @dataclass(frozen=True)
-class Gilbert(Solver[HullDistance, "PointPair"]):
+class Gilbert(PointPairSolver):
     """The oldest method: towards the vertices that lie farthest ahead.
 
     Problem: the distance of two hulls, reduced or not: ``min |X^T a|^2 / 2``, see `HullDistance`.
 
-    Method: with ``z = X^T a``, find the vertex pair ``v`` of the hulls for which ``z.v`` is smallest, and move to the
-    point of the segment from ``z`` to ``v`` that is nearest to the origin. It is the Frank-Wolfe method with exact line
-    search. The street along ``z`` has the width ``z.v / |z|``.
+    Method: with ``v = X^T a``, find the vertex of either hull that lies farthest ahead along ``v``, so that ``v.u`` is
+    smallest for the difference ``u`` of the two, and move to the point of the segment from ``v`` to ``u`` that is
+    nearest to the origin. It is the Frank-Wolfe method with exact line search. The street along ``v`` has the width
+    ``v.u / |v|``.
 
     Cost: one iteration is one step: a pass over the data, and for reduced hulls another one over the rows of a vertex.
     It needs ``O(1 / (eps beta^2))`` of them, where ``beta`` is the ratio of the distance and the diameter.
@@ -35,31 +31,17 @@ class Gilbert(Solver[HullDistance, "PointPair"]):
     name: ClassVar[str] = "gilbert"
     needs: ClassVar[Needs] = Needs("hulls", clients=True)
 
-    def start(self, problem: HullDistance, warm: Point | None) -> PointPair:
-        """The means of both classes, or the points of a point."""
-        given = warm is not None and warm.alpha is not None
-        return PointPair.at(problem, problem.feasible(warm.alpha) if given else problem.equal_shares())  # type: ignore[union-attr, arg-type]
+    def first_points(self, problem: HullDistance) -> PointPair:
+        """The means of both classes."""
+        return PointPair.at(problem, problem.equal_shares())
 
-    def advance(self, problem: HullDistance, state: PointPair, limit: int) -> PointPair:
-        """Some steps."""
-        for _ in range(min(max(1, ROUND_WORK // max(1, problem.operator.entries)), MAX_STEPS_PER_ROUND, limit)):
-            if state.exhausted:
-                break
-            state.iterations += 1
-            vertex = problem.extreme(state.p)
-            v = problem.operator.adjoint(vertex)
-            state.passes += problem.operator.adjoint_passes(vertex)
-            gain, length = float(state.z @ (state.z - v)), float((state.z - v) @ (state.z - v))
-            step = min(max(gain / length, 0.0), 1.0) if length > 0.0 else 0.0
-            state.stuck = step == 0.0
-            state.a = (1.0 - step) * state.a + step * vertex
-            state.z = (1.0 - step) * state.z + step * v
-            if state.iterations % REFRESH == 0:
-                state.z = problem.operator.adjoint(state.a)
-                state.passes += 1.0
-            state.look(problem)
-        return state
-
-    def point(self, problem: HullDistance, state: PointPair) -> Point:
-        """The best direction and the present points."""
-        return state.point(problem)
+    def step(self, problem: HullDistance, state: PointPair) -> None:
+        """Towards two vertices."""
+        vertex = problem.extreme(state.p)
+        u = problem.operator.adjoint(vertex)
+        state.passes += problem.operator.adjoint_passes(vertex)
+        gain, length = float(state.v @ (state.v - u)), float((state.v - u) @ (state.v - u))
+        share = min(max(gain / length, 0.0), 1.0) if length > 0.0 else 0.0
+        state.stuck = share == 0.0
+        state.a = (1.0 - share) * state.a + share * vertex
+        state.v = (1.0 - share) * state.v + share * u
