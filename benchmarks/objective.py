@@ -1,4 +1,4 @@
-"""The objective, for benchopt: the certified relative duality gap of a solver's answer."""
+"""The objective, for benchopt: the relative duality gap of a solver's answer."""
 
 from benchopt import BaseObjective
 
@@ -10,7 +10,7 @@ REFERENCE_SECONDS = 120.0
 
 
 class Objective(BaseObjective):
-    """Whatever the solver says of itself, maxmargin's certificate judges its answer."""
+    """Whatever the solver says of itself, a judge that shares no code with any of them computes its gap."""
 
     name = "Support vector machine"
     url = "https://github.com/maxmargin/maxmargin"

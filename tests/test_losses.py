@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import referee
+import zoo
 from maxmargin import Problem
 from maxmargin.operators import PrecomputedGram
 from maxmargin.parts.losses import (
@@ -38,15 +39,7 @@ LOSSES = {
     "absolute": EpsilonInsensitive(0.0),
     "squared epsilon": SquaredEpsilonInsensitive(0.5),
 }
-NAMES = {
-    Hinge: "hinge",
-    SquaredHinge: "squared hinge",
-    HuberHinge: "huber hinge",
-    Logistic: "logistic",
-    Squared: "squared",
-    EpsilonInsensitive: "epsilon",
-    SquaredEpsilonInsensitive: "squared epsilon",
-}
+NAMES = {cls: name for name, cls in zoo.LOSSES.items()}
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)

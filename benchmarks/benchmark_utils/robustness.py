@@ -17,8 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmark_utils import data, report
+from benchmark_utils.judge import Judge, judge_of
+from benchmark_utils.peer import Answer
 from benchmark_utils.session import add_markdown, header, keep, matches, say, show_header
 from benchmark_utils.worker import fix_threads
+from benchmark_utils.workloads import Task
 
 GAP = 1e-6
 LOSSES = ("hinge", "squared_hinge")
@@ -33,7 +36,7 @@ BINARY = (
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit, judged by our own certificate."""
+    """One fit, judged without our own certificate."""
 
     data: str
     form: str
@@ -102,9 +105,13 @@ def _fits(options: argparse.Namespace) -> Iterator[Fit]:
                         began = time.perf_counter()
                         model.fit(Z, y)
                         seconds = time.perf_counter() - began
+                        judge = judge_of(Z, y, Task("linear", loss=loss, C=C, intercept="penalised"))
+                        point = model.solution_.point
+                        verdict = judge.certificate(Answer(point.w, point.b, point.alpha))
+                        judge.dual_bound = verdict.dual
                         peer_gap, peer_seconds = np.nan, np.nan
                         if not options.no_peer:
-                            peer_gap, peer_seconds = _peer(Z, y, model)
+                            peer_gap, peer_seconds = _peer(Z, y, judge)
                     used = model.solution_.solver
                     yield Fit(
                         name,
@@ -112,7 +119,7 @@ def _fits(options: argparse.Namespace) -> Iterator[Fit]:
                         C,
                         loss,
                         used,
-                        model.duality_gap_,
+                        verdict.relative_gap,
                         seconds,
                         str(model.status_.name),
                         peer_gap,
@@ -131,10 +138,12 @@ def compile_for(solvers: Sequence[str]) -> None:
                 LinearSVC(loss=loss, tol=GAP, max_time=LIMIT, solver=solver).fit(rows, y)
 
 
-def _peer(X: Any, y: Any, model: Any) -> tuple[float, float]:
+def _peer(X: Any, y: Any, judge: Judge) -> tuple[float, float]:
     """Gap and seconds of scikit-learn's LinearSVC at its defaults, in a process that is killed after the limit."""
     here, there = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_fit_peer, args=(there, X, y, model.C, model.loss))
+    child = multiprocessing.get_context("fork").Process(
+        target=_fit_peer, args=(there, X, y, judge.task.C, judge.task.loss)
+    )
     child.start()
     there.close()
     try:
@@ -143,7 +152,7 @@ def _peer(X: Any, y: Any, model: Any) -> tuple[float, float]:
         w, b, seconds = None, 0.0, np.nan
     child.kill()
     child.join()
-    return np.inf if w is None else _excess(w, b, X, y, model), seconds
+    return np.inf if w is None else judge.relative_gap(Answer(w, b)), seconds
 
 
 def _fit_peer(connection: Any, X: Any, y: Any, C: float, loss: str) -> None:
@@ -154,13 +163,6 @@ def _fit_peer(connection: Any, X: Any, y: Any, C: float, loss: str) -> None:
     began = time.perf_counter()
     peer = LinearSVC(C=C, loss=loss, random_state=0).fit(X, y)
     connection.send((peer.coef_[0], float(peer.intercept_[0]), time.perf_counter() - began))
-
-
-def _excess(w: Any, b: float, X: Any, y: Any, model: Any) -> float:
-    """By how much a primal value exceeds our dual value, relatively: its gap with a good dual point."""
-    losses = np.maximum(0.0, 1.0 - y * (X @ w + b)) ** (1 if model.loss == "hinge" else 2)
-    primal = 0.5 * float(w @ w + b * b) + model.C * float(losses.sum())
-    return (primal - model.dual_objective_) / max(abs(primal), 1e-300)
 
 
 def standardised(X: Any) -> Any:
