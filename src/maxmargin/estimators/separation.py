@@ -129,7 +129,8 @@ def hull_distance(
     problem = HullDistance(Rows(X, workers_for(n_jobs)), y, np.full(n + m, float(nu)))
     solution = minimize(problem, make_solver(solver, **options), tol=tol, max_iter=max_iter, max_time=max_time)
     certificate, point = solution.certificate, solution.point
-    a = problem.feasible(point.alpha)  # type: ignore[arg-type]
+    assert point.alpha is not None  # it was certified
+    a = problem.feasible(point.alpha)
     first, last = problem.edges(problem.operator.apply(point.w))
     nearest = problem.operator.adjoint(np.maximum(a, 0.0)), problem.operator.adjoint(np.maximum(-a, 0.0))
     return Separation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -13,8 +13,15 @@ from maxmargin.protocols import Float
 SECTIONS = 16  # of an interval, where derivatives come in bundles
 
 
+class Sloped(Protocol):
+    """A function of one variable, as compiled loops see it."""
+
+    def derivative(self, b: float) -> float:
+        """Non-decreasing; exactly 0 where it is only rounding."""
+
+
 @compiled
-def middle_minimiser(function: Any, scale: float) -> float:
+def middle_minimiser(function: Sloped, scale: float) -> float:
     """Middle of the interval where ``function.derivative`` changes its sign from negative to positive.
 
     The derivative is non-decreasing and may jump; it must return exactly 0 where it is only rounding. ``scale`` is the

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,10 +25,13 @@ SAMPLE = 16 * NAMES  # keys among which it chooses; if it has more, it makes a g
 ROUNDING = 1e-12  # of a sum of caps: less than this is not missing
 
 
-class Request(Protocol):
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Request(Protocol[Answer]):
     """A question about the rows of one class, of which each client knows its own."""
 
-    def alone(self) -> Any:
+    def alone(self) -> Answer:
         """The answer of a single client."""
 
     def search(self) -> Search | None:
@@ -37,7 +40,7 @@ class Request(Protocol):
     def summary(self, sums: Sums) -> Float:
         """The numbers of this client: from its sums, if there is a border."""
 
-    def answer(self, summaries: Float, border: float) -> Any:
+    def answer(self, summaries: Float, border: float) -> Answer:
         """What follows from the sums of all clients, one in each row."""
 
 
@@ -63,7 +66,7 @@ class Sums(NamedTuple):
     value: float = 0.0
 
 
-def settled(communicator: Communicator, requests: Sequence[Request]) -> list[Any]:
+def settled(communicator: Communicator, requests: Sequence[Request[Answer]]) -> list[Answer]:
     """The answers to some requests: one round, and if borders are needed, one to five more for up to a million rows."""
     if communicator.size == 1:
         return [request.alone() for request in requests]
@@ -311,7 +314,7 @@ class _Candidates(NamedTuple):
     logs: Float
     values: Float
 
-    def some(self, rows: Any) -> _Candidates:
+    def some(self, rows: slice | Index) -> _Candidates:
         return _Candidates(*(part[rows] if part.size else part for part in self))
 
 

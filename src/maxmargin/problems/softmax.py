@@ -55,8 +55,13 @@ class SoftmaxProblem:
         """Strength of the penalty on each column of the coefficients: zero for a free intercept."""
         ridge = np.full(self.shape[1], self.lam)
         if self.intercept is not None:
-            ridge[-1] = self.lam / self.intercept_scale**2 if self.intercept == "penalised" else 0.0
+            ridge[-1] = 0.0 if self.free_intercept else self.lam / self.intercept_scale**2
         return ridge
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether there is an intercept without a penalty, which balances the dual variables of every class."""
+        return self.intercept == "free"
 
     @property
     def separable(self) -> bool:
@@ -109,7 +114,7 @@ class SoftmaxProblem:
         Columns are balanced by mixing the probabilities with the same ones for all samples: just as much of them, and
         of each class, that every class has its share of the weight in the end. A class without weight has no share.
         """
-        if self.intercept != "free":
+        if not self.free_intercept:
             return _into_simplex(A, self.y, self.s)
         weight = np.bincount(self.y, weights=self.s, minlength=self.n_classes)
         A = _into_simplex(A if weight.all() else np.where(weight > 0.0, A, 0.0), self.y, self.s)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -54,7 +54,7 @@ class SoftmaxNewton(Solver[SoftmaxProblem, "SoftmaxNewtonState"]):
             theta += warm.w.reshape(problem.shape)
             theta -= theta.mean(axis=0)  # changes no probability and never raises the penalty
         state = SoftmaxNewtonState(theta, problem.ridge)
-        _respond(problem, state)
+        state.respond(problem)
         return state
 
     def advance(self, problem: SoftmaxProblem, state: SoftmaxNewtonState, limit: int) -> SoftmaxNewtonState:
@@ -68,7 +68,7 @@ class SoftmaxNewton(Solver[SoftmaxProblem, "SoftmaxNewtonState"]):
         decrement = -float((state.gradient * direction).sum())
         gap = state.primal - state.dual
         if decrement > 0.0 and math.isfinite(decrement):
-            _move(problem, state, direction)
+            state.move(problem, direction)
         # On columns of very different sizes the primal comes to rest long before the gap, |gradient|^2 / (2 lam).
         if not decrement > 1e-16 * abs(state.primal) and not state.primal - state.dual < 0.5 * gap:
             state.stuck += 1
@@ -85,9 +85,9 @@ class SoftmaxNewtonState(State):
 
     theta: Float
     ridge: Float
-    Z: Float = None  # type: ignore[assignment]
-    A: Float = None  # type: ignore[assignment]
-    gradient: Float = None  # type: ignore[assignment]
+    Z: Float = field(init=False)
+    A: Float = field(init=False)
+    gradient: Float = field(init=False)
     stuck: int = 0
     use_blocks: bool = False
 
@@ -96,36 +96,36 @@ class SoftmaxNewtonState(State):
         """Whether Newton's method cannot move any more."""
         return self.stuck >= 3
 
+    def respond(self, problem: SoftmaxProblem) -> None:
+        """Sets: ``Z, A, gradient, primal, dual`` for the present coefficients."""
+        self.Z = problem.scores(self.theta)
+        self.A = problem.slopes(self.Z)
+        self.gradient = self.ridge * self.theta - problem.coefficients(self.A)
+        self.primal = problem.losses(self.Z) + 0.5 * float((self.ridge * self.theta**2).sum())
+        penalised = self.ridge > 0.0
+        # With these dual variables the gap is |gradient|^2 / (2 lam), up to what balancing them costs.
+        self.dual = self.primal - 0.5 * float((self.gradient[:, penalised] ** 2 / self.ridge[penalised]).sum())
 
-def _respond(problem: SoftmaxProblem, state: SoftmaxNewtonState) -> None:
-    """Sets: ``Z, A, gradient, primal, dual`` for the present coefficients."""
-    state.Z = problem.scores(state.theta)
-    state.A = problem.slopes(state.Z)
-    state.gradient = state.ridge * state.theta - problem.coefficients(state.A)
-    state.primal = problem.losses(state.Z) + 0.5 * float((state.ridge * state.theta**2).sum())
-    penalised = state.ridge > 0.0
-    # With these dual variables the gap is |gradient|^2 / (2 lam), up to what balancing them costs.
-    state.dual = state.primal - 0.5 * float((state.gradient[:, penalised] ** 2 / state.ridge[penalised]).sum())
+    def move(self, problem: SoftmaxProblem, direction: Float) -> None:
+        """A full step if it is small or the slope along it falls by half, else to the slope's zero.
 
-
-def _move(problem: SoftmaxProblem, state: SoftmaxNewtonState, direction: Float) -> None:
-    """A full step if it is small or the slope along it falls by half, else to the slope's zero. Sets: as `_respond`."""
-    before = state.theta
-    penalty, dZ = state.ridge * direction, problem.scores(direction)
-    t = 1.0
-    if np.abs(dZ).max(initial=0.0) > SMALL_STEP:
-        line = _Line(
-            problem.y, problem.s, state.Z, dZ,
-            float((state.theta * penalty).sum()), float((direction * penalty).sum()),
-        )  # fmt: skip
-        start, end = _slope_along(line, 0.0), _slope_along(line, 1.0)
-        if abs(end) > 0.5 * abs(start):
-            t = middle_minimiser(line, 1.0)
-    state.theta = before + t * direction
-    _respond(problem, state)
-    if not math.isfinite(state.primal):  # the scores overflowed
-        state.theta, state.stuck = before, state.stuck + 1
-        _respond(problem, state)
+        Sets: as `respond`.
+        """
+        before = self.theta
+        penalty, dZ = self.ridge * direction, problem.scores(direction)
+        t = 1.0
+        if np.abs(dZ).max(initial=0.0) > SMALL_STEP:
+            line = _Line(
+                problem.y, problem.s, self.Z, dZ, float((before * penalty).sum()), float((direction * penalty).sum())
+            )
+            start, end = _slope_along(line, 0.0), _slope_along(line, 1.0)
+            if abs(end) > 0.5 * abs(start):
+                t = middle_minimiser(line, 1.0)
+        self.theta = before + t * direction
+        self.respond(problem)
+        if not math.isfinite(self.primal):  # the scores overflowed
+            self.theta, self.stuck = before, self.stuck + 1
+            self.respond(problem)
 
 
 class _Hessian:
@@ -166,7 +166,7 @@ class _Hessian:
             if self.problem.intercept is not None:
                 B[d, :d] += rows.adjoint(h)
                 B[:d, d] = B[d, :d]
-                B[d, d] += self._floor(h.sum())
+                B[d, d] += self._floor(h.sum(keepdims=True))[0]
             scale = 1.0 / np.sqrt(B.diagonal())
             B *= scale[:, None] * scale
             B[np.diag_indices_from(B)] += JITTER * B.shape[0]
@@ -175,7 +175,7 @@ class _Hessian:
             [scale * cho_solve(factor, scale * r) for r, (scale, factor) in zip(R, factors, strict=True)]
         )
 
-    def _floor(self, curvature: Any) -> Any:
+    def _floor(self, curvature: Float) -> Float:
         """The curvature of a free intercept may underflow; a little of the weight keeps it invertible."""
         return np.maximum(curvature, 1e-12 * float(self.problem.s.sum()) + 1e-300)
 
@@ -245,5 +245,5 @@ class _Line(NamedTuple):
 
 
 @compiled
-def _slope_along(line: Any, t: float) -> float:
+def _slope_along(line: _Line, t: float) -> float:
     return line.derivative(t)

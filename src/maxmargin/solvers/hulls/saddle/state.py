@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -159,7 +160,7 @@ class SaddleState(State):
         at this one; what is known of the rows that take part, and the best of both if all rows do.
         """
         distance, size = float(np.linalg.norm(self.v)), float(np.linalg.norm(self.w))
-        requests: list[Request] = [*self.game.nearest(self.z)]
+        requests: list[Request[Any]] = [*self.game.nearest(self.z)]
         if regularised and self.gamma > 0.0:
             t = self.game.y * self.z
             sides = self.game.sides
