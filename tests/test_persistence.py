@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from maxmargin import (
     estimators,
 )
 from maxmargin.io import ModelFileError, load_model, save_model
-from maxmargin.models.persistence import _ATTRIBUTES
+from maxmargin.models.rules import ATTRIBUTES
 
 X, CODES = load_iris(return_X_y=True)
 X.setflags(write=False)
@@ -190,7 +191,7 @@ def test_every_exported_estimator_has_a_layout():
         for name in estimators.__all__
         if isinstance(getattr(estimators, name), type) and issubclass(getattr(estimators, name), BaseEstimator)
     }
-    assert set(_ATTRIBUTES) == exported, "describe the attributes of the new estimator in io/persistence.py"
+    assert set(ATTRIBUTES) == exported, "describe the attributes of the new estimator in models/rules.py"
 
 
 def test_the_file_holds_no_pickle(fitted, path):
@@ -599,3 +600,24 @@ def test_the_error_travels_between_processes():
     error = pickle.loads(pickle.dumps(ModelFileError("a/b.mm", "It is bad.")))
     assert (error.path, error.sentence, str(error)) == ("a/b.mm", "It is bad.", "a/b.mm: It is bad.")
     assert isinstance(error, ValueError)
+
+
+# --- files that earlier code wrote ---
+
+OLD = Path(__file__).parent / "data" / "models"
+EXPECTED = json.loads((OLD / "expected.json").read_text())
+
+
+@pytest.mark.parametrize("name", EXPECTED["models"])
+def test_old_files_are_read_and_predict_the_same(name):
+    X = np.array(EXPECTED["X"])
+    rows = sparse.csr_array(np.where(np.abs(X) > 0.3, X, 0.0)) if "-sparse-" in name else X
+    model = load_model(OLD / f"{name}.mm")
+    methods = {"predict": model.predict, "scores": getattr(model, "decision_function", None)}
+    methods["probabilities"] = getattr(model, "predict_proba", None)
+    for key, expected in EXPECTED["models"][name].items():
+        found = methods[key](rows)
+        if found.dtype.kind == "f":
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+        else:
+            assert found.tolist() == expected

@@ -1,0 +1,43 @@
+"""What the files of models share: their names, their limits, and the error for those that are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from maxmargin.loop.solution import Record, Solution
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.wording import FileError
+
+FORMAT = "maxmargin model"
+VERSION = 1
+MAX_BYTES = 2**33
+MAX_DOCUMENT_BYTES = 2**28
+
+DOCUMENT = "model.json"
+DTYPE = re.compile(r"[<>|][biufU][0-9]{1,9}")
+CSR_ARRAYS = ("data", "indices", "indptr")
+SPARSE: dict[str, Callable[..., sparse.csr_matrix[np.float64] | sparse.csr_array[np.float64]]] = {
+    "csr_matrix": sparse.csr_matrix,
+    "csr_array": sparse.csr_array,
+}
+RECORDS: dict[str, Callable[..., Solution | Point | Certificate | Record]] = {
+    "Solution": Solution,
+    "Point": Point,
+    "Certificate": Certificate,
+    "Record": Record,
+}
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+class ModelFileError(FileError):
+    """A model that cannot be stored, or a model file that cannot be read: the path and a sentence."""
+
+
+class Refusal(Exception):
+    """What is wrong, before the name of the file is known."""
