@@ -16,9 +16,10 @@ from maxmargin.operators import KernelGram, Rows
 from maxmargin.operators.rows import SparseVectors
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
-from maxmargin.solvers.rows import pegasos
+from maxmargin.solvers import windows
+from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos
 from maxmargin.solvers.rows.newton import Newton
-from maxmargin.solvers.rows.pegasos import KernelPegasos, Pegasos
+from maxmargin.solvers.rows.pegasos import Pegasos
 
 TEXTBOOK = {"step0": None, "average": "last"}
 WEIGHTS = np.random.default_rng(3).uniform(0.2, 2.0, size=23)
@@ -110,7 +111,7 @@ def test_four_steps_at_a_time_are_the_same_steps(order, average, intercept):
         state = solver.start(problem, None)
         while state.iterations < 1001:
             solver.advance(problem, state, 1001 - state.iterations)
-        found.append((state, *(state.last() if average == "last" else state.mean())))
+        found.append((state, *(state.iterate.last() if average == "last" else state.mean())))
     (dense, w, h), (sparse, expected, h_expected) = found
     np.testing.assert_allclose(w, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
     assert h == pytest.approx(h_expected, rel=1e-8, abs=1e-9)
@@ -120,8 +121,8 @@ def test_four_steps_at_a_time_are_the_same_steps(order, average, intercept):
 
 
 def test_the_memory_of_large_windows_is_zero():
-    seen = pegasos._unseen(pegasos.LARGE)
-    assert seen.shape == (pegasos.LARGE, 2)
+    seen = windows.unseen(windows.LARGE)
+    assert seen.shape == (windows.LARGE, 2)
     assert seen.dtype == np.float32
     assert not seen.any()
     seen[-1] = 1.0  # it may be written to
@@ -202,7 +203,7 @@ def test_the_ball_of_any_loss_holds_the_optimum():
         (HuberHinge(0.5), ("huber hinge", 0.5), 20.0),
     ]:
         X, y, s, problem = small(loss=loss, lam=lam)
-        radius = Pegasos(projection=True, step0=None).start(problem, None).task.radius
+        radius = Pegasos(projection=True, step0=None).start(problem, None).setting.radius
         if loss == Hinge():
             assert radius == pytest.approx(1.0 / math.sqrt(lam / s.sum()), rel=1e-14)
         w, _ = referee._clarabel_machine(referee.Machine(y, s, described, ("l2", lam), X=X, intercept=None))
@@ -290,7 +291,7 @@ def test_the_mean_subgradient_is_the_full_one(order, k):
     state = Pegasos(batch_size=k, order=order, **TEXTBOOK).start(problem, None)
     T = 40_000
     share = np.bincount(drawn(order, np.arange(8), s, k, T, seed=0).ravel(), minlength=8) / (T * k)
-    np.testing.assert_allclose(share * state.task.known[:, 1], s / s.sum(), rtol=0, atol=0.02)
+    np.testing.assert_allclose(share * state.setting.known[:, 1], s / s.sum(), rtol=0, atol=0.02)
 
 
 # ---- the dual point --------------------------------------------------------------------------------------------------
@@ -311,7 +312,7 @@ def test_the_dual_point_is_the_mean_slope_over_the_last_visits(order):
             visits[i] += 1.0
             gains[i] += y[i] * (y[i] * (X[i] @ w[t]) < 1.0)
     alpha = s * gains / visits
-    np.testing.assert_allclose(s * state.mean_gains(), alpha, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(state.mean_slopes(s), alpha, rtol=1e-12, atol=1e-12)
     point = Pegasos(order=order, **TEXTBOOK).point(problem, state)
     case = referee.Machine(y, s, ("hinge", 1.0), ("l2", 0.3), X=X, intercept=None)
     value = referee.judge(case, point.w, point.b, point.alpha)

@@ -11,6 +11,16 @@ CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
 ORDERS = {"cyclic": CYCLIC, "permutation": PERMUTATION, "uniform": UNIFORM}
 
 
+def seeded(seed: int) -> Array:
+    """The state of a generator, which the loops below change."""
+    return np.array([seed], dtype=np.uint64)
+
+
+def cumulative(weights: Float) -> Float:
+    """Cumulative weights for `draw_batches`; none if they are equal, since drawing by them would only take longer."""
+    return np.cumsum(weights) if (weights != weights[:1]).any() else np.zeros(0)
+
+
 @compiled
 def draw_batches(order: int, rows: Index, sums: Float, position: int, random: Array, batches: Index) -> int:
     """Fill every row of ``batches`` with different members of ``rows``; return the position in the present epoch.
@@ -26,10 +36,7 @@ def draw_batches(order: int, rows: Index, sums: Float, position: int, random: Ar
         if order == UNIFORM and sums.shape[0] > 0:
             batch[0] = rows[np.searchsorted(sums, _fraction(random) * sums[n - 1], side="right")]
         elif order == UNIFORM:
-            for j in range(k):
-                other = j + below(n - j, random)
-                rows[j], rows[other] = rows[other], rows[j]
-                batch[j] = rows[j]
+            batch[:] = draw(rows, k, random)
         else:
             for j in range(k):
                 if position == n:
@@ -41,6 +48,15 @@ def draw_batches(order: int, rows: Index, sums: Float, position: int, random: Ar
             if order == PERMUTATION and position < k:  # those left out of the shuffle above get their chance
                 shuffle(rows, position, n, random)
     return position
+
+
+@compiled
+def draw(rows: Index, count: int, random: Array) -> Index:
+    """Some different members of ``rows``, each as likely as any other: they come first. Sets: ``rows, random``."""
+    for k in range(count):
+        other = k + below(rows.shape[0] - k, random)
+        rows[k], rows[other] = rows[other], rows[k]
+    return rows[:count]
 
 
 @compiled

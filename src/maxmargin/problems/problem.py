@@ -86,6 +86,11 @@ class Problem:
         return self.intercept_scale if self.intercept == "penalised" else 0.0
 
     @property
+    def column(self) -> float:
+        """What the column of an intercept of either kind holds; 0 if there is none."""
+        return 1.0 if self.free_intercept else self.penalised_column
+
+    @property
     def communicator(self) -> Communicator:
         """To the clients that have the other samples, if there are any."""
         return getattr(self.operator, "communicator", ALONE)
@@ -187,7 +192,7 @@ class Problem:
         limit = self.penalty.dual_limit()
         if math.isfinite(limit):
             slack = 1e-14  # the next product rounds differently, by more if large columns cancel
-            while (largest := float(np.abs(self._dual_coefficients(alpha)).max(initial=0.0))) > limit:
+            while (largest := float(np.abs(self.dual_coefficients(alpha)).max(initial=0.0))) > limit:
                 alpha = alpha * max(0.0, limit / largest - slack)
                 slack *= 100.0
         return alpha
@@ -244,7 +249,7 @@ class Problem:
             conjugate += self.penalty.conjugate_cost(column * float(alpha.sum()))
         return conjugate, passes
 
-    def _dual_coefficients(self, alpha: Float) -> Float:
+    def dual_coefficients(self, alpha: Float) -> Float:
         """``X^T alpha``, with the column of a penalised intercept."""
         return self._with_intercept(self.operator.adjoint(alpha), self._sums(alpha.sum())[0])
 

@@ -9,6 +9,7 @@ from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
+from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos as KernelPegasos
 from maxmargin.solvers.kernels.smo import SMO as SMO
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO as SimplifiedSMO
 from maxmargin.solvers.rows.blocks import Blocks as Blocks
@@ -17,7 +18,6 @@ from maxmargin.solvers.rows.cutting_plane import CuttingPlane as CuttingPlane
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate as DualCoordinate
 from maxmargin.solvers.rows.interior_point import InteriorPoint as InteriorPoint
 from maxmargin.solvers.rows.newton import Newton as Newton
-from maxmargin.solvers.rows.pegasos import KernelPegasos as KernelPegasos
 from maxmargin.solvers.rows.pegasos import Pegasos as Pegasos
 from maxmargin.solvers.rows.pivoting import Pivoting as Pivoting
 from maxmargin.solvers.rows.sgd import SGD as SGD

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -153,6 +154,13 @@ class Solver(ABC, Generic[ProblemT, StateT]):
     def at_work(self, state: StateT) -> str:
         """The name of the method that made the last steps."""
         return self.name
+
+
+def check_options(solver: object, **known: Iterable[object]) -> None:
+    """Refuse an option of a solver that is none of the known ones."""
+    for option, choices in known.items():
+        if (value := getattr(solver, option)) not in choices:
+            raise ValueError(f"{option}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}.")
 
 
 AnySolver: TypeAlias = Solver[Any, Any]
