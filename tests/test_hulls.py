@@ -1,12 +1,13 @@
 """The distance of two hulls: every solver against a reference, the certificate, the proof that hulls meet, C-SVM."""
 
+import math
 from itertools import pairwise
 
-import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import referee
 import zoo
 from maxmargin import SVC, BoxQP, HullDistance, Point, Status, hull_distance, minimize
 from maxmargin.operators import Rows
@@ -50,40 +51,23 @@ MEETING = {
 }
 
 
+def described(A, B, nu):
+    """The problem as the referee sees it."""
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    y = np.repeat([1.0, -1.0], [len(A), len(B)])
+    return referee.Hulls(np.vstack([A, B]), y, np.full(y.size, nu))
+
+
 def reference(A, B, nu):
-    """The distance by Clarabel: an interior point method on the quadratic program, written down once more."""
-    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
-    n, m = len(A), len(B)
-    M = np.vstack([A, -B])
-    sums = np.vstack([np.repeat([1.0, 0.0], [n, m]), np.repeat([0.0, 1.0], [n, m])])
-    scale = np.linalg.norm(M @ M.T, 2)
-    constraints = sp.csc_matrix(np.vstack([sums, -np.eye(n + m), np.eye(n + m)]))
-    right = np.concatenate([[1.0, 1.0], np.zeros(n + m), np.full(n + m, nu)])
-    cones = [clarabel.ZeroConeT(2), clarabel.NonnegativeConeT(2 * (n + m))]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-    P = sp.csc_matrix(np.triu(M @ M.T / scale))
-    solved = clarabel.DefaultSolver(P, np.zeros(n + m), constraints, right, cones, settings).solve()
-    return float(np.linalg.norm(np.asarray(solved.x) @ M))
+    """The distance by Clarabel."""
+    return math.sqrt(-2.0 * referee.reference_optimum(described(A, B, nu)))
 
 
-def referee(found, A, B, nu):
-    """Distance and width from the formulas: convex combinations, and the sum over the rows nearest to the street."""
-    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
-    for shares in (found.eta, found.xi):
-        assert shares.min() >= 0.0
-        assert shares.max() <= nu * (1.0 + 1e-12)
-        assert shares.sum() == pytest.approx(1.0, abs=1e-12)
-    distance = np.linalg.norm(A.T @ found.eta - B.T @ found.xi)
-    length = np.linalg.norm(found.w)
-
-    def nearest(scores):
-        shares = np.diff(np.minimum(nu * np.arange(scores.size + 1), 1.0))
-        return np.sort(scores) @ shares
-
-    width = (nearest(A @ found.w) + nearest(-B @ found.w)) / length if length > 0.0 else 0.0
-    return distance, max(width, 0.0)
+def judged(found, A, B, nu):
+    """Distance and width by the referee, who finds the shares allowed."""
+    verdict = referee.judge(described(A, B, nu), found.w, found.b, np.concatenate([found.eta, -found.xi]))
+    assert verdict.infeasibility <= 1e-12
+    return math.sqrt(-2.0 * verdict.dual), math.sqrt(-2.0 * verdict.primal)
 
 
 @every_solver
@@ -92,7 +76,7 @@ def test_distance_and_proof(name, solver):
     A, B, nu = CASES[name]
     found = hull_distance(A, B, nu=nu, solver=solver, tol=TOL[solver], max_time=20.0)
     assert found.status is Status.CONVERGED, found.solution.message
-    distance, width = referee(found, A, B, nu)
+    distance, width = judged(found, A, B, nu)
     size = max(np.abs(np.asarray(A)).max(), np.abs(np.asarray(B)).max())
     assert found.distance == pytest.approx(distance, rel=1e-9, abs=1e-12 * size)
     assert found.width == pytest.approx(width, rel=1e-9, abs=1e-11 * size)
@@ -113,7 +97,7 @@ def test_hulls_that_meet_end_with_a_common_point(name, solver):
     A, B, nu = MEETING[name]
     found = hull_distance(A, B, nu=nu, solver=solver, max_time=20.0)
     assert found.status is Status.NOT_SEPARABLE, found.solution.message
-    distance, _ = referee(found, A, B, nu)
+    distance, _ = judged(found, A, B, nu)
     assert distance <= 1e-11 * (1.0 + np.abs(np.asarray(A)).max() + np.abs(np.asarray(B)).max())
     assert found.distance == found.width == 0.0
     assert np.isinf(found.C)
@@ -179,11 +163,11 @@ def test_unequal_caps_totals_and_rows_that_take_no_part():
             for name in ("saddle", "frank_wolfe")
         ]
         members = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)]
-        box = zoo.referee.Box(
+        box = referee.Box(
             X @ X.T, np.zeros(45), np.where(y > 0, 0, -cap), np.where(y > 0, cap, 0), np.zeros(45),
             ((members[0], total), (members[1], -total)),
         )  # fmt: skip
-        truth = zoo.referee.reference_optimum(box)
+        truth = referee.reference_optimum(box)
         for certificate in values:
             assert certificate.relative_gap <= 1e-4
             assert certificate.dual * (1.0 + 1e-6) <= truth <= certificate.primal * (1.0 - 1e-6)
