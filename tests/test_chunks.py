@@ -98,9 +98,9 @@ SOURCES = [
     seed=st.integers(0, 100),
     store=st.sampled_from([np.asarray, sp.csr_array]),
     dtype=st.sampled_from([np.float32, np.float64]),
-    ones=st.integers(0, 1),
+    height=st.sampled_from([0.0, 1.0, 2.5]),
 )
-def test_chunks_do_what_rows_do(sizes, seed, store, dtype, ones):
+def test_chunks_do_what_rows_do(sizes, seed, store, dtype, height):
     rng, n = np.random.default_rng(seed), sum(sizes)
     dense = (rng.normal(size=(n, 4)) * (rng.random((n, 4)) < 0.6)).astype(dtype)
     rows, chunks = Rows(store(dense)), Chunks(chunked(store(dense), sizes))
@@ -121,8 +121,8 @@ def test_chunks_do_what_rows_do(sizes, seed, store, dtype, ones):
     for weights in (h, np.full(n, 0.3)):
         close("column_squares", weights)
         close("weighted_gram", weights)
-        close("bordered_gram", weights, ones)
-    ours, theirs = chunks.adjoint_and_gram(alpha, h, ones), rows.adjoint_and_gram(alpha, h, ones)
+        close("weighted_gram", weights, height)
+    ours, theirs = chunks.adjoint_and_gram(alpha, h, height), rows.adjoint_and_gram(alpha, h, height)
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-12)
     np.testing.assert_allclose(ours[1](), theirs[1](), atol=1e-12)
     close("apply_each", W)

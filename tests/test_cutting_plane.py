@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import referee
 import zoo
 from maxmargin import Problem, Status, minimize
+from maxmargin.numerics.line_search import last_descent
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic
 from maxmargin.parts.penalties import L1, L2
@@ -120,7 +121,11 @@ def test_line_search_is_exact():
     for _ in range(20):
         z, dz = X @ rng.normal(size=3), X @ rng.normal(size=3)
         slope, curvature = rng.normal(), rng.uniform(0.0, 5.0)
-        t = cutting_plane._line_minimum(Hinge(), y, s, z, dz, slope, curvature)
+
+        def slope_at(t, z=z, dz=dz, slope=slope, curvature=curvature):
+            return slope + t * curvature + cutting_plane._slope_along(Hinge(), y, s, z, dz, t)
+
+        t = last_descent(slope_at)
 
         def value(t, z=z, dz=dz, slope=slope, curvature=curvature):
             return np.maximum(0.0, 1.0 - y * (z + t * dz)).sum() + slope * t + 0.5 * curvature * t**2

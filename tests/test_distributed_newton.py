@@ -16,8 +16,8 @@ from maxmargin.loop.solution import Status
 from maxmargin.numerics.bisection import middle_minimiser_of_many
 from maxmargin.numerics.sampling import chances
 from maxmargin.problems.point import Point
-from maxmargin.solvers.rows import newton
-from maxmargin.solvers.rows.newton import Newton
+from maxmargin.solvers.rows.newton import Newton, levels
+from maxmargin.solvers.rows.newton import state as newton_state
 
 LOSSES = [("hinge", 1.0), ("squared hinge", 1.0), ("logistic", 1.0), ("epsilon", 0.1)]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss[0])
@@ -118,9 +118,9 @@ def test_the_result_is_that_of_one_client(loss, intercept):
 @pytest.fixture
 def shortcuts(monkeypatch):
     """As if some thousand rows were many."""
-    monkeypatch.setattr(newton, "NEAR_ENTRIES", 0)
-    monkeypatch.setattr(newton, "COARSE_ENTRIES", 5000)
-    monkeypatch.setattr(newton, "COARSE_SAMPLES", 1)
+    monkeypatch.setattr(newton_state, "NEAR_ENTRIES", 0)
+    monkeypatch.setattr(levels, "COARSE_ENTRIES", 5000)
+    monkeypatch.setattr(levels, "COARSE_SAMPLES", 1)
 
 
 @every_loss

@@ -7,8 +7,10 @@ import referee
 import zoo
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Status
-from maxmargin.solvers.rows import newton
+from maxmargin.numerics.line_search import step_to_zero
 from maxmargin.solvers.rows.newton import Newton
+from maxmargin.solvers.rows.newton import solver as newton
+from maxmargin.solvers.rows.newton import state as newton_state
 
 LOSSES = [("hinge", 1.0), ("epsilon", 0.1), ("squared hinge", 1.0), ("logistic", 1.0)]
 
@@ -31,8 +33,8 @@ def rare_columns(loss, **options):
 @pytest.fixture
 def shortcuts(monkeypatch):
     """As if some thousand rows were many."""
-    monkeypatch.setattr(newton, "NEAR_ENTRIES", 0)
-    monkeypatch.setattr(newton, "_is_large", lambda problem: problem.operator.n_samples > 1000)
+    monkeypatch.setattr(newton_state, "NEAR_ENTRIES", 0)
+    monkeypatch.setattr(newton, "is_large", lambda problem: problem.operator.n_samples > 1000)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss[0])
@@ -58,17 +60,17 @@ def test_what_is_kept_by_changes_is_what_a_sum_over_all_rows_gives(shortcuts, lo
     state = solver.start(problem, None)
     for _ in range(40):
         state = solver.advance(problem, state, 1000)
-        rows = state.rows
-        v = np.append(rows.adjoint(state.a), state.a.sum())
+        v = state.bordered.adjoint(state.a)
         np.testing.assert_allclose(state.v, v, atol=1e-9 * np.abs(v).max())
         np.testing.assert_allclose(
-            state.products, rows.bordered_gram(state.multiplied, 1), atol=1e-9 * state.products.max()
+            state.products, state.bordered.gram(state.multiplied), atol=1e-9 * state.products.max()
         )
     assert state.updates > 0 or loss[0] != "squared hinge"
 
 
 def test_a_step_on_near_rows_that_goes_too_far_is_taken_back(shortcuts, monkeypatch):
-    monkeypatch.setattr(newton, "NEAR", 1e-6)  # everything that moves, moves too far
+    for module in (newton, newton_state):
+        monkeypatch.setattr(module, "NEAR", 1e-6)  # everything that moves, moves too far
     case = rare_columns(("hinge", 1.0))
     solution = minimize(case.build(), Newton(), tol=1e-8)
     assert solution.status is Status.CONVERGED
@@ -91,6 +93,6 @@ def test_a_neighbouring_weight_is_a_good_beginning(shortcuts):
 def test_a_full_step_across_the_valley_is_not_taken():
     # Half of the slope on the other side used to be good enough, whatever had happened on the way: where few rows
     # react, the function can have risen. On a part of covtype it went from 3e5 to 2e7.
-    t = newton._zero_of(lambda t: -1.0 + 1.4 * min(t / 0.02, 1.0), -1.0)
+    t = step_to_zero(lambda t: -1.0 + 1.4 * min(t / 0.02, 1.0), -1.0)
     assert 0.0 < t < 0.02
-    assert newton._zero_of(lambda t: -1.0 + 0.8 * t, -1.0) == 1.0
+    assert step_to_zero(lambda t: -1.0 + 0.8 * t, -1.0) == 1.0

@@ -13,7 +13,7 @@ import zoo
 from maxmargin import SVC, BoxQP, LinearSVC, Problem, Status, bounds, minimize
 from maxmargin.numerics.sampling import ORDERS, draw_batches
 from maxmargin.operators import KernelGram, Rows
-from maxmargin.operators.rows import SparseVectors
+from maxmargin.operators.vectors import SparseVectors
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
 from maxmargin.solvers import windows

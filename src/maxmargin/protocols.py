@@ -115,6 +115,9 @@ class Vectors(Protocol):
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         """``w += weight * (vector i)^2``, entry by entry."""
 
+    def beyond(self, i: int, limits: Float) -> bool:
+        """Whether vector ``i`` has an entry that is larger, without its sign, than the limit of its column."""
+
     def approach(self, i: int) -> None:
         """Announce that vector ``i`` will be needed soon."""
 
@@ -148,6 +151,7 @@ class Features(Operator, Protocol):
 
     n_features: int
     entries: int  # of the matrix
+    total_samples: int  # of all clients, if the rows are spread over several
     room: int  # rows that fit into memory beside it
     parts: list[slice]  # of the rows, for threads
     workers: Any  # threads for the parts
@@ -168,17 +172,8 @@ class Features(Operator, Protocol):
     def beyond(self, limits: Float) -> Array:
         """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
 
-    def weighted_gram(self, h: Float) -> Float:
-        """``X^T diag(h) X`` for weights ``h >= 0``."""
-
-    def bordered_gram(self, h: Float, ones: int) -> Float:
-        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
-
-    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
-        """``X^T alpha``, and ``bordered_gram(h, ones)`` for whoever asks, from one reading if reading is expensive.
-
-        ``h`` must not change before it is asked for.
-        """
+    def weighted_gram(self, h: Float, height: float = 0.0) -> Float:
+        """``[X c]^T diag(h) [X c]`` for weights ``h >= 0``; ``c`` has this height, and is left out if that is 0."""
 
     def adjoint_passes(self, alpha: Float) -> float:
         """What ``adjoint(alpha)`` costs."""
@@ -194,6 +189,20 @@ class Features(Operator, Protocol):
 
     def squares_each(self, H: Float) -> Float:
         """``H^T X^2``: a row of weighted sums of squares of the features for each column of ``H``."""
+
+
+@runtime_checkable
+class LocalRows(Features, Protocol):
+    """Rows of features that are all of this client."""
+
+    def take(self, samples: Index) -> LocalRows:
+        """Some of the rows, copied into memory."""
+
+    def adjoint_and_gram(self, alpha: Float, h: Float, height: float) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``weighted_gram(h, height)`` for whoever asks, from one reading if reading is expensive.
+
+        ``h`` must not change before it is asked for.
+        """
 
 
 class Communicator(Protocol):

@@ -1,16 +1,34 @@
-"""Cholesky's factor of a large matrix by several threads, with the same bits for any number of them."""
+"""Cholesky's factor: of a large matrix by several threads, and of one that rounding may have made indefinite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
 from maxmargin.protocols import Float
 from maxmargin.threads import Workers
 
 TILE = 384
+RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 100.0)  # on a unit diagonal
+LEAST_PIVOT = 3e-8  # of the factor: its square is about the rounding of a unit diagonal
+
+
+def inverse_of(H: Float) -> Callable[[Float], Float]:
+    """The map ``g -> H^-1 g``, after scaling the diagonal to one; a ridge grows until the factorisation works."""
+    scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
+    scaled = (H * scale[:, None] * scale).T  # symmetric, and in Fortran's order without a copy
+    for ridge in RIDGES:
+        damped = scaled.copy(order="F")
+        damped[np.diag_indices_from(damped)] += ridge
+        try:
+            factor = cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            continue
+        if factor[0].diagonal().min(initial=1.0) > LEAST_PIVOT:
+            return lambda g: np.asarray(scale * cho_solve(factor, scale * g, check_finite=False))
+    return lambda g: scale * scale * g  # not a number somewhere: the caller will see it
 
 
 def factorise(K: Float, workers: Workers) -> None:

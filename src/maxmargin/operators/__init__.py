@@ -1,5 +1,6 @@
 """Operators: samples as rows, in memory, chunk by chunk or spread over clients, as columns, or through a kernel."""
 
+from maxmargin.operators.bordered import Bordered
 from maxmargin.operators.chunked import ChunkedMatrix, Chunks, rows_of
 from maxmargin.operators.columns import Columns
 from maxmargin.operators.gram import (
@@ -11,10 +12,12 @@ from maxmargin.operators.gram import (
     cross_gram,
     kernel_sums,
 )
-from maxmargin.operators.rows import DenseVectors, Rows, SparseVectors
+from maxmargin.operators.rows import Rows
 from maxmargin.operators.sharded import Sharded
+from maxmargin.operators.vectors import DenseVectors, SparseVectors
 
 __all__ = [
+    "Bordered",
     "CallableGram",
     "ChunkedMatrix",
     "Chunks",

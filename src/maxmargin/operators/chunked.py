@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.operators.rows import Matrix, Rows, even_parts, is_sparse, scores_of
-from maxmargin.protocols import Array, Features, Float, Index
+from maxmargin.protocols import Array, Float, Index, LocalRows
 from maxmargin.threads import Workers
 
 PAGE = 4096  # bytes; larger ones are only looked at more often than needed
@@ -132,7 +132,7 @@ class Chunks:
     def __init__(self, X: ChunkedMatrix, workers: Workers | None = None) -> None:
         self.matrix, self.workers = X, workers or Workers()
         self.n_samples, self.n_features = X.shape
-        self.entries = X.entries
+        self.total_samples, self.entries = self.n_samples, X.entries
         self.parts = even_parts(self.n_samples, self.entries)
         self.room = max(1, max(some.stop - some.start for some in X.stretches) // 2)  # they are copied twice
 
@@ -216,22 +216,18 @@ class Chunks:
         self._sweep(work)
         return out
 
-    def weighted_gram(self, h: Float) -> Float:
-        """``X^T diag(h) X`` for weights ``h >= 0``."""
-        return self.bordered_gram(h, 0)
+    def weighted_gram(self, h: Float, height: float = 0.0) -> Float:
+        """``[X c]^T diag(h) [X c]``; ``c`` has this height everywhere, and is left out if it is 0."""
+        return self.adjoint_and_gram(np.zeros(self.n_samples), h, height)[1]()
 
-    def bordered_gram(self, h: Float, ones: int) -> Float:
-        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
-        return self.adjoint_and_gram(np.zeros(self.n_samples), h, ones)[1]()
-
-    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
-        """``X^T alpha``, and ``bordered_gram(h, ones)`` from the same reading for whoever asks."""
-        total = np.zeros(self.n_features)
-        H = np.zeros((self.n_features + ones, self.n_features + ones))
+    def adjoint_and_gram(self, alpha: Float, h: Float, height: float) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``weighted_gram(h, height)`` from the same reading for whoever asks."""
+        total, size = np.zeros(self.n_features), self.n_features + (height != 0.0)
+        H = np.zeros((size, size))
 
         def work(some: slice, rows: Rows) -> None:
             total[:] += rows.adjoint(alpha[some])
-            H[:] += rows.bordered_gram(h[some], ones)
+            H[:] += rows.weighted_gram(h[some], height)
 
         self._sweep(work)
         return total, H.copy
@@ -283,7 +279,7 @@ class Chunks:
         self.matrix.sweep(lambda some, chunk: work(some, Rows(chunk, self.workers)))
 
 
-def rows_of(X: Matrix | ChunkedMatrix, workers: Workers | None = None) -> Features:
+def rows_of(X: Matrix | ChunkedMatrix, workers: Workers | None = None) -> LocalRows:
     """The operator of a matrix of samples, wherever it is."""
     return Chunks(X, workers) if isinstance(X, ChunkedMatrix) else Rows(X, workers)
 

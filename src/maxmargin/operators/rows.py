@@ -1,23 +1,19 @@
-"""A matrix seen as rows, dense or sparse, float32 or float64, without copies.
-
-Compiled loops see ``DenseVectors`` or ``SparseVectors`` and call ``dot``, ``add`` and ``squared_length`` on either, so
-that each loop is written once. Results are accumulated in float64 whatever the matrix holds.
-"""
+"""A matrix seen as rows, dense or sparse, float32 or float64, without copies."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._jit import compiled, compiled_in_place, compiled_methods, inlined, larger, prefetch
-from maxmargin.protocols import Array, Float, Index
+from maxmargin._jit import compiled, compiled_in_place
+from maxmargin.operators.vectors import DenseVectors, SparseVectors
+from maxmargin.protocols import Array, Float, Index, Vectors
 from maxmargin.threads import Workers
 
-CACHE_LINE = 64  # bytes
 TILE_ROWS = 2048  # at a time, where a copy of rows is needed
 TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at hand
 PART_WORK = 2**20  # entries, for one thread at a time: about a millisecond; a thread wakes up in a tenth of that
@@ -25,132 +21,6 @@ ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, t
 MOST_PARTS = 16  # of a matrix
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
 Matrix: TypeAlias = Any  # a 2-d ndarray or a scipy sparse array or matrix
-
-
-@compiled_methods
-class DenseVectors(NamedTuple):
-    """The rows of a C-contiguous matrix."""
-
-    X: Array
-
-    def dot(self, i: int, w: Float) -> float:
-        x = self.X[i]
-        total = 0.0
-        for k in range(x.shape[0]):
-            total += x[k] * w[k]
-        return total
-
-    def dot_shrunk(self, i: int, level: float, w: Float) -> float:
-        x = self.X[i]
-        total = 0.0
-        for k in range(x.shape[0]):
-            total += x[k] * math.copysign(larger(abs(w[k]) - level, 0.0), w[k])
-        return total
-
-    def add(self, i: int, step: float, w: Float) -> None:
-        x = self.X[i]
-        for k in range(x.shape[0]):
-            w[k] += step * x[k]
-
-    def multiply(self, start: int, stop: int, w: Float, out: Float) -> None:
-        for i in range(start, stop):
-            out[i] = self.dot(i, w)
-
-    def add_each(self, some: Index, weights: Float, w: Float) -> None:
-        whole = some.shape[0] - some.shape[0] % 4
-        for n in range(0, whole, 4):
-            i, j, k, m = some[n], some[n + 1], some[n + 2], some[n + 3]
-            add_four(self.X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], w)
-        for n in range(whole, some.shape[0]):
-            self.add(some[n], weights[some[n]], w)
-
-    def add_squares(self, i: int, weight: float, w: Float) -> None:
-        x = self.X[i]
-        for k in range(x.shape[0]):
-            w[k] += weight * x[k] * x[k]
-
-    def beyond(self, i: int, limits: Float) -> bool:
-        x = self.X[i]
-        found = False
-        for k in range(x.shape[0]):
-            found |= abs(x[k]) > limits[k]
-        return found
-
-    def approach(self, i: int) -> None:
-        x = self.X[i]
-        for k in range(0, x.shape[0], CACHE_LINE // x.itemsize):
-            prefetch(x, k)
-
-    def squared_length(self, i: int) -> float:
-        x = self.X[i]
-        total = 0.0
-        for k in range(x.shape[0]):
-            v = np.float64(x[k])
-            total += v * v
-        return total
-
-
-@compiled_methods
-class SparseVectors(NamedTuple):
-    """The rows of a CSR matrix."""
-
-    data: Array
-    indices: Array  # unsigned, as indptr is: a signed one might be negative, and every access would have to look
-    indptr: Array
-
-    def dot(self, i: int, w: Float) -> float:
-        total = 0.0
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            total += self.data[k] * w[self.indices[k]]
-        return total
-
-    def dot_shrunk(self, i: int, level: float, w: Float) -> float:
-        total = 0.0
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            v = w[self.indices[k]]
-            total += self.data[k] * math.copysign(larger(abs(v) - level, 0.0), v)
-        return total
-
-    def add(self, i: int, step: float, w: Float) -> None:
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            w[self.indices[k]] += step * self.data[k]
-
-    def multiply(self, start: int, stop: int, w: Float, out: Float) -> None:
-        k = self.indptr[start]
-        for i in range(start, stop):  # faster than `dot` for each of many short rows
-            total, end = 0.0, self.indptr[i + 1]
-            while k < end:
-                total += self.data[k] * w[self.indices[k]]
-                k += np.uint64(1)
-            out[i] = total
-
-    def add_each(self, some: Index, weights: Float, w: Float) -> None:
-        for i in some:
-            self.add(i, weights[i], w)
-
-    def add_squares(self, i: int, weight: float, w: Float) -> None:
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            w[self.indices[k]] += weight * self.data[k] * self.data[k]
-
-    def beyond(self, i: int, limits: Float) -> bool:
-        found = False
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            found |= abs(self.data[k]) > limits[self.indices[k]]
-        return found
-
-    def approach(self, i: int) -> None:
-        k, stop = self.indptr[i], self.indptr[i + 1]
-        while k < stop:  # several times faster than a range with a step, which is divided by it
-            prefetch(self.data, k)
-            prefetch(self.indices, k)
-            k += np.uint64(CACHE_LINE // self.data.itemsize)
-
-    def squared_length(self, i: int) -> float:
-        total = 0.0
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            v = np.float64(self.data[k])
-            total += v * v
-        return total
 
 
 def is_sparse(X: Any) -> bool:
@@ -198,7 +68,7 @@ class Rows:
         self.workers = workers or Workers()
         self.entries = int(self.vectors[0].size)
         self.parts = even_parts(self.n_samples, self.entries)
-        self.room = self.n_samples
+        self.room = self.total_samples = self.n_samples
 
     @property
     def matrix(self) -> Matrix:
@@ -230,7 +100,7 @@ class Rows:
         """``X^T alpha``."""
         return self._sum_over_rows(add_combination, alpha)
 
-    def _sum_over_rows(self, add: Callable[[Any, int, int, Float, Float], None], weights: Float) -> Float:
+    def _sum_over_rows(self, add: Callable[[Vectors, int, int, Float, Float], None], weights: Float) -> Float:
         """What ``add`` adds up of all rows."""
         # Every part has a sum of its own: they must be much smaller than the part.
         parts = even_parts(self.n_samples, self.entries, least=4 * self.n_features)
@@ -259,8 +129,11 @@ class Rows:
         """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
         return rows_beyond(self.vectors, self.n_samples, limits)
 
-    def weighted_gram(self, h: Float) -> Float:
-        """``X^T diag(h) X`` for weights ``h >= 0``; rows of weight zero cost nothing."""
+    def weighted_gram(self, h: Float, height: float = 0.0) -> Float:
+        """``[X c]^T diag(h) [X c]`` for weights ``h >= 0``; ``c`` has this height, and is left out if that is 0.
+
+        Rows of weight zero cost nothing.
+        """
         d, used = self.n_features, np.flatnonzero(h)
         length = max(TILE_ROWS, TILE_ENTRIES // max(1, d))
         groups = [slice(k, None, GRAM_GROUPS) for k in range(min(GRAM_GROUPS, -(-used.size // length)))]
@@ -283,23 +156,17 @@ class Rows:
         H = sums[0] if len(groups) == 1 else sums.sum(axis=0)
         if isinstance(self.vectors, SparseVectors):
             mirror(H)
-        return H
+        if not height:
+            return H
+        bordered = np.empty((d + 1, d + 1))
+        bordered[:d, :d] = H
+        bordered[d, :d] = bordered[:d, d] = height * self.adjoint(h)
+        bordered[d, d] = height**2 * h.sum()
+        return bordered
 
-    def bordered_gram(self, h: Float, ones: int) -> Float:
-        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1."""
-        gram = self.weighted_gram(h)
-        if not ones:
-            return gram
-        d = self.n_features
-        H = np.empty((d + 1, d + 1))
-        H[:d, :d] = gram
-        H[d, :d] = H[:d, d] = self.adjoint(h)
-        H[d, d] = h.sum()
-        return H
-
-    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
-        """``X^T alpha``, and ``bordered_gram(h, ones)`` when somebody asks for it."""
-        return self.adjoint(alpha), lambda: self.bordered_gram(h, ones)
+    def adjoint_and_gram(self, alpha: Float, h: Float, height: float) -> tuple[Float, Callable[[], Float]]:
+        """``X^T alpha``, and ``weighted_gram(h, height)`` when somebody asks for it."""
+        return self.adjoint(alpha), lambda: self.weighted_gram(h, height)
 
     def adjoint_passes(self, alpha: Float) -> float:
         """What an adjoint costs: rows of weight zero are not read."""
@@ -356,37 +223,9 @@ def even_parts(n_samples: int, entries: int, least: int = 0) -> list[slice]:
 
 
 @compiled_in_place
-def products_with(vectors: Any, start: int, stop: int, w: Float, out: Float) -> None:
+def products_with(vectors: Vectors, start: int, stop: int, w: Float, out: Float) -> None:
     """Inner products of some vectors with ``w``. Sets: ``out[start:stop]``."""
     vectors.multiply(start, stop, w, out)
-
-
-@inlined
-def four_products(X: Array, i: int, j: int, k: int, m: int, w: Float) -> tuple[float, ...]:
-    """Inner products of four rows of ``X`` with ``w`` and then with each other: none of the sums waits for another."""
-    xi, xj, xk, xm = X[i], X[j], X[k], X[m]
-    iw, jw, kw, mw, ij, ik, im, jk, jm, km = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for e in range(w.shape[0]):
-        v, a, b, c, d = w[e], np.float64(xi[e]), np.float64(xj[e]), np.float64(xk[e]), np.float64(xm[e])
-        iw += a * v
-        jw += b * v
-        kw += c * v
-        mw += d * v
-        ij += a * b
-        ik += a * c
-        im += a * d
-        jk += b * c
-        jm += b * d
-        km += c * d
-    return iw, jw, kw, mw, ij, ik, im, jk, jm, km
-
-
-@inlined
-def add_four(X: Array, i: int, j: int, k: int, m: int, si: float, sj: float, sk: float, sm: float, w: Float) -> None:
-    """Add multiples of four rows of ``X``. Sets: ``w``."""
-    xi, xj, xk, xm = X[i], X[j], X[k], X[m]
-    for e in range(w.shape[0]):
-        w[e] += (si * xi[e] + sj * xj[e]) + (sk * xk[e] + sm * xm[e])
 
 
 @compiled_in_place
@@ -418,7 +257,7 @@ def mirror(H: Float) -> None:
 
 
 @compiled
-def add_combination(vectors: Any, start: int, stop: int, weights: Float, out: Float) -> None:
+def add_combination(vectors: Vectors, start: int, stop: int, weights: Float, out: Float) -> None:
     """``out += sum_i weights_i * vector i`` over some vectors.
 
     Those of weight zero are left out beforehand, by a sum: where they are many, no processor foresees which.
@@ -459,7 +298,7 @@ def combinations_of(vectors: SparseVectors, A: Float, length: int) -> Float:
 
 
 @compiled
-def squared_lengths(vectors: Any, count: int) -> Float:
+def squared_lengths(vectors: Vectors, count: int) -> Float:
     """Squared norm of every vector."""
     out = np.empty(count)
     for i in range(count):
@@ -468,7 +307,7 @@ def squared_lengths(vectors: Any, count: int) -> Float:
 
 
 @compiled
-def rows_beyond(vectors: Any, count: int, limits: Float) -> Array:
+def rows_beyond(vectors: Vectors, count: int, limits: Float) -> Array:
     """Whether each vector has an entry beyond its limit."""
     out = np.empty(count, dtype=np.bool_)
     for i in range(count):
@@ -477,7 +316,7 @@ def rows_beyond(vectors: Any, count: int, limits: Float) -> Array:
 
 
 @compiled_in_place
-def add_squares(vectors: Any, start: int, stop: int, weights: Float, out: Float) -> None:
+def add_squares(vectors: Vectors, start: int, stop: int, weights: Float, out: Float) -> None:
     """``out += sum_i weights_i * (vector i)^2`` over some vectors, entry by entry."""
     for i in range(start, stop):
         vectors.add_squares(i, weights[i], out)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from maxmargin.protocols import Array, Communicator, Features, Float, Index
+from maxmargin.protocols import Array, Communicator, Float, Index, LocalRows
 
 
 class Sharded:
@@ -21,14 +19,14 @@ class Sharded:
 
     Parameters
     ----------
-    rows : Features
+    rows : LocalRows
         The rows of this client; there may be none.
     communicator : Communicator
         To the other clients.
 
     """
 
-    def __init__(self, rows: Features, communicator: Communicator) -> None:
+    def __init__(self, rows: LocalRows, communicator: Communicator) -> None:
         self.rows, self.communicator = rows, communicator
         self.n_samples, self.n_features = rows.n_samples, rows.n_features
         self.room, self.parts, self.workers = rows.room, rows.parts, rows.workers
@@ -73,18 +71,9 @@ class Sharded:
         """Whether each row of this client has an entry that is larger, without its sign, than that of its column."""
         return self.rows.beyond(limits)
 
-    def weighted_gram(self, h: Float) -> Float:
-        """``X^T diag(h) X`` for weights ``h >= 0``, over the rows of all."""
-        return self.communicator.allreduce(self.rows.weighted_gram(h))
-
-    def bordered_gram(self, h: Float, ones: int) -> Float:
-        """``[X 1]^T diag(h) [X 1]`` with so many columns of ones, 0 or 1, over the rows of all."""
-        return self.communicator.allreduce(self.rows.bordered_gram(h, ones))
-
-    def adjoint_and_gram(self, alpha: Float, h: Float, ones: int) -> tuple[Float, Callable[[], Float]]:
-        """``X^T alpha``, and ``bordered_gram(h, ones)``, for which either all clients ask or none."""
-        total, gram = self.rows.adjoint_and_gram(alpha, h, ones)
-        return self.communicator.allreduce(total), lambda: self.communicator.allreduce(gram())
+    def weighted_gram(self, h: Float, height: float = 0.0) -> Float:
+        """``[X c]^T diag(h) [X c]`` over the rows of all, where ``c`` has this height, and is left out if it is 0."""
+        return sum_of_symmetric(self.rows.weighted_gram(h, height), self.communicator)
 
     def adjoint_passes(self, alpha: Float) -> float:
         """What an adjoint costs at most: which rows of the others have weight zero is not known here."""
@@ -109,3 +98,12 @@ class Sharded:
     def passes(self, w: Float) -> float:
         """One product reads every row once."""
         return 1.0
+
+
+def sum_of_symmetric(own: Float, communicator: Communicator) -> Float:
+    """The sum of the symmetric matrices of all clients, of which only the lower triangles are sent."""
+    if communicator.size == 1:
+        return own.copy()
+    lower, total = np.tril_indices_from(own), np.zeros_like(own)
+    total[lower] = communicator.allreduce(own[lower])
+    return total + np.tril(total, -1).T

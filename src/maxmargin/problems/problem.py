@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
-from maxmargin.operators import Chunks, Columns, Gram, Rows, Sharded
+from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import Certificate, Point, Status
-from maxmargin.protocols import Array, Communicator, Features, Float, Index, Intercept, Loss, Operator, Penalty
+from maxmargin.protocols import Array, Communicator, Float, Index, Intercept, LocalRows, Loss, Operator, Penalty
 
+MATRICES = (Rows, Columns, Chunks, Sharded)
 SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
 
 
@@ -56,12 +57,14 @@ class Problem:
     @property
     def kernelised(self) -> bool:
         """Whether the operator is a kernel matrix."""
-        return not isinstance(self.operator, (Rows, Columns, Chunks, Sharded))
+        return not isinstance(self.operator, MATRICES)
 
     @property
-    def features(self) -> Features:
-        """The operator of a problem over rows of features: what a solver needs was checked by `Needs` before."""
-        return cast("Features", self.operator)
+    def features(self) -> LocalRows | Sharded:
+        """The operator of a problem over rows of features."""
+        if isinstance(self.operator, (Rows, Chunks, Sharded)):
+            return self.operator
+        raise TypeError(f"{type(self.operator).__name__} has no rows of features.")
 
     @property
     def rows(self) -> Rows:
@@ -91,6 +94,16 @@ class Problem:
         return 1.0 if self.free_intercept else self.penalised_column
 
     @property
+    def bordered(self) -> Bordered:
+        """The rows, with a column for the intercept if there is one."""
+        return Bordered(self.features, self.column, free=self.free_intercept)
+
+    @property
+    def penalised(self) -> Bordered:
+        """The rows, with a column for a penalised intercept; a free one is left to `missing_intercept`."""
+        return Bordered(self.features, self.penalised_column)
+
+    @property
     def communicator(self) -> Communicator:
         """To the clients that have the other samples, if there are any."""
         return getattr(self.operator, "communicator", ALONE)
@@ -114,13 +127,13 @@ class Problem:
         """Primal and dual value at a point, recomputed from the data."""
         if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
             return Certificate(math.inf, -math.inf)
-        if self.kernelised:
+        if not isinstance(self.operator, MATRICES):
             return self._certify_expansion(point)
         if point.alpha is None:
             return self.completed(point)[1]
-        alpha, passes = self.feasible(point.alpha), self.operator.products_passes  # type: ignore[attr-defined]
-        z, v = self.operator.products(point.w, alpha)  # type: ignore[attr-defined]
-        return self._certificate(point, z, alpha, v, passes)
+        alpha = self.feasible(point.alpha)
+        z, v = self.operator.products(point.w, alpha)
+        return self._certificate(point, z, alpha, v, self.operator.products_passes)
 
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
@@ -131,7 +144,7 @@ class Problem:
 
     def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
         """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
-        losses, conjugates, total = self._sums(*self.own_sums(z + point.b, alpha), alpha.sum())
+        losses, conjugates, total = self.sums(*self.own_sums(z + point.b, alpha), alpha.sum())
         primal = losses + self._penalty(point, z)
         dual = -conjugates - float(_conjugate_costs(self.penalty, self._with_intercept(v, total)))
         return Certificate(primal, dual, passes)
@@ -143,7 +156,7 @@ class Problem:
         primal = self.losses(z + point.b) + self._penalty(point, z)
         conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
         dual = -self.conjugates(alpha) - conjugate
-        if not self.operator.positive:  # type: ignore[attr-defined]
+        if not self.gram.positive:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
 
@@ -158,15 +171,15 @@ class Problem:
         def matters(samples: Index, scores: Float, error: Float) -> Array:
             return _may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
 
-        return self.operator.apply_where(point.w, matters)  # type: ignore[attr-defined]
+        return self.gram.apply_where(point.w, matters)
 
     def losses(self, z: Float) -> float:
         """``sum_i s_i loss(z_i, y_i)``."""
-        return self._sums(_losses(self.loss, z, self.y, self.s))[0]
+        return self.sums(_losses(self.loss, z, self.y, self.s))[0]
 
     def conjugates(self, alpha: Float) -> float:
         """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
-        return self._sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
+        return self.sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
 
     def own_sums(self, z: Float, alpha: Float) -> tuple[float, float]:
         """`losses` and `conjugates` of our own samples only, for whoever sends them with something else."""
@@ -209,6 +222,14 @@ class Problem:
 
         return middle_minimiser_of_many(derivatives, scale)
 
+    def missing_intercept(self, z: Float) -> float:
+        """What is still to be added to scores of the `penalised` part: the best free intercept, or 0."""
+        return self.best_intercept(z) if self.free_intercept else 0.0
+
+    def answers(self, z: Float, b: float) -> Float:
+        """Dual feasible variables that answer to scores of the `penalised` part and their missing intercept."""
+        return self.balanced_slopes(z, b) if self.free_intercept else self.slopes(z + b)
+
     def balanced_slopes(self, z: Float, b: float) -> Float:
         """A subgradient for scores ``z = X w`` and their best free intercept: dual variables whose sum is zero.
 
@@ -216,7 +237,7 @@ class Problem:
         """
         nearby = 1e-11 * sum((abs(b), *self.largest(z, self.y)))
         below, above = self.slopes(z + (b - nearby)), self.slopes(z + (b + nearby))
-        up, down = self._sums(below.sum(), above.sum())
+        up, down = self.sums(below.sum(), above.sum())
         if up > 0.0 > down:
             return balanced(below + up / (up - down) * (above - below), self.communicator)
         return balanced(self.slopes(z + b), self.communicator)
@@ -226,9 +247,9 @@ class Problem:
         own = np.array([np.abs(array).max(initial=0.0) for array in arrays])
         return [float(value) for value in self.communicator.allgather(own).max(axis=0)]
 
-    def _sums(self, *own: float) -> list[float]:
+    def sums(self, *own: float) -> list[float]:
         """Sums over the samples of all clients, from those over our own."""
-        return [float(total) for total in self.communicator.allreduce(np.array(own))]
+        return [float(total) for total in self.communicator.allreduce(np.array(own, dtype=np.float64))]
 
     def _penalty(self, point: Point, z: Float) -> float:
         if self.kernelised:
@@ -251,7 +272,7 @@ class Problem:
 
     def dual_coefficients(self, alpha: Float) -> Float:
         """``X^T alpha``, with the column of a penalised intercept."""
-        return self._with_intercept(self.operator.adjoint(alpha), self._sums(alpha.sum())[0])
+        return self._with_intercept(self.operator.adjoint(alpha), self.sums(alpha.sum())[0])
 
     def _with_intercept(self, v: Float, total: float) -> Float:
         """``v = X^T alpha``, with the column of a penalised intercept, for the sum of ``alpha``."""
@@ -290,7 +311,7 @@ def _scaled_sides(alpha: Float, positive: float, negative: float) -> Float:
 
 
 @compiled
-def _clipped(loss: Any, alpha: Float, y: Float, s: Float) -> Float:
+def _clipped(loss: Loss, alpha: Float, y: Float, s: Float) -> Float:
     """Dual variables in their box: several times faster than `Problem.dual_box` and ``clip``."""
     out = np.zeros(y.shape[0])
     for i in range(y.shape[0]):
@@ -301,7 +322,7 @@ def _clipped(loss: Any, alpha: Float, y: Float, s: Float) -> Float:
 
 
 @compiled
-def _losses(loss: Any, z: Float, y: Float, s: Float) -> float:
+def _losses(loss: Loss, z: Float, y: Float, s: Float) -> float:
     total = 0.0
     for i in range(z.shape[0]):
         if s[i] > 0.0:
@@ -310,7 +331,7 @@ def _losses(loss: Any, z: Float, y: Float, s: Float) -> float:
 
 
 @compiled
-def _may_cost(loss: Any, z: Float, error: Float, y: Float, s: Float) -> Array:
+def _may_cost(loss: Loss, z: Float, error: Float, y: Float, s: Float) -> Array:
     """Whether each loss could be other than zero; it is convex, and zero between two zeros."""
     out = np.empty(z.shape[0], dtype=np.bool_)
     for i in range(z.shape[0]):
@@ -320,7 +341,7 @@ def _may_cost(loss: Any, z: Float, error: Float, y: Float, s: Float) -> Array:
 
 
 @compiled
-def _slopes(loss: Any, z: Float, y: Float, s: Float) -> Float:
+def _slopes(loss: Loss, z: Float, y: Float, s: Float) -> Float:
     out = np.empty(z.shape[0])
     for i in range(z.shape[0]):
         out[i] = -s[i] * loss.slope(z[i], y[i])
@@ -328,7 +349,7 @@ def _slopes(loss: Any, z: Float, y: Float, s: Float) -> Float:
 
 
 @compiled
-def _loss_conjugates(loss: Any, alpha: Float, y: Float, s: Float) -> float:
+def _loss_conjugates(loss: Loss, alpha: Float, y: Float, s: Float) -> float:
     total = 0.0
     for i in range(alpha.shape[0]):
         if s[i] > 0.0:
@@ -337,7 +358,7 @@ def _loss_conjugates(loss: Any, alpha: Float, y: Float, s: Float) -> float:
 
 
 @compiled
-def _dual_box(loss: Any, y: Float, s: Float) -> tuple[Float, Float]:
+def _dual_box(loss: Loss, y: Float, s: Float) -> tuple[Float, Float]:
     low, high = np.zeros(y.shape[0]), np.zeros(y.shape[0])
     for i in range(y.shape[0]):
         if s[i] > 0.0:
@@ -347,7 +368,7 @@ def _dual_box(loss: Any, y: Float, s: Float) -> tuple[Float, Float]:
 
 
 @compiled
-def _costs(penalty: Any, w: Float) -> float:
+def _costs(penalty: Penalty, w: Float) -> float:
     total = 0.0
     for j in range(w.shape[0]):
         total += penalty.cost(w[j])
@@ -355,7 +376,7 @@ def _costs(penalty: Any, w: Float) -> float:
 
 
 @compiled
-def _conjugate_costs(penalty: Any, v: Float) -> float:
+def _conjugate_costs(penalty: Penalty, v: Float) -> float:
     total = 0.0
     for j in range(v.shape[0]):
         total += penalty.conjugate_cost(v[j])
@@ -366,7 +387,7 @@ def _conjugate_costs(penalty: Any, v: Float) -> float:
 class _InterceptSlope(NamedTuple):
     """The sum of the losses as a function of the intercept."""
 
-    loss: Any
+    loss: Loss
     z: Float
     y: Float
     s: Float

@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.grid import lowest_on_grid
-from maxmargin.operators.rows import DenseVectors, add_four, four_products
+from maxmargin.operators.vectors import DenseVectors, add_four, four_products
 from maxmargin.protocols import Array, Float, Index, Loss
 from maxmargin.solvers.windows import GAIN, VISITS, Window, unseen
 

@@ -49,7 +49,7 @@ class Needs:
         reason = getattr(self, f"_unmet_{self.samples}")(problem)
         if reason is not None:
             return str(reason)
-        communicator = getattr(problem, "communicator", None)
+        communicator = getattr(getattr(problem, "operator", None), "communicator", None)
         if not self.clients and communicator is not None and communicator.size > 1:
             return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
         if isinstance(problem, Problem) and self.samples in ("rows", "sweeps"):

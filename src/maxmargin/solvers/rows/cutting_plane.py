@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.numerics.line_search import last_descent
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Features, Float, Index
+from maxmargin.protocols import Float, Index, Loss
 from maxmargin.solvers.solver import Needs, Solver, State
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
 MAX_CUTS_PER_ROUND = 5
 KEEP_IDLE = 50  # iterations that a plane survives without being used
-LINE_HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class CuttingPlane(Solver[Problem, "CuttingPlaneState"]):
 
     Cost: one iteration is one plane: three passes over the data, 40 evaluations of the losses along the line, two
     searches for the intercept if it is free, and a quadratic program with as many variables as planes. A certificate
-    takes one pass for each plane in use. Memory ``O(n + d planes)``.
+    takes one pass for each plane in use. Memory ``O(n + d planes)``. Over clients, every slope along the line is a
+    round with one number.
 
     Reference: Joachims, "Training linear SVMs in linear time", KDD 2006; Franc, Sonnenburg, "Optimized cutting plane
     algorithm for support vector machines", ICML 2008, algorithm 2.
@@ -46,7 +47,7 @@ class CuttingPlane(Solver[Problem, "CuttingPlaneState"]):
     mixture: float = 0.1
 
     name: ClassVar[str] = "cutting_plane"
-    needs: ClassVar[Needs] = Needs("sweeps", l2=True)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, l2=True)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.mixture <= 1.0:
@@ -54,19 +55,18 @@ class CuttingPlane(Solver[Problem, "CuttingPlaneState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> CuttingPlaneState:
         """Zero, or a given point and the plane of its dual variables."""
-        rows: Features = problem.operator  # type: ignore[assignment]
-        size = rows.n_features + (problem.intercept == "penalised")
-        theta, base = np.zeros(size), np.zeros(rows.n_samples)
+        bordered = problem.penalised
+        theta, base = np.zeros(bordered.size), np.zeros(problem.y.size)
         if warm is not None:
-            theta = np.append(warm.w, warm.b / problem.intercept_scale)[:size]
+            theta = bordered.join(warm.w, warm.b)
             base = base if warm.alpha is None else problem.feasible(warm.alpha)
-        v = _adjoint(problem, base)
-        z = _scores(problem, theta)
+        v = bordered.adjoint(base)
+        z = bordered.apply(theta)
         state = CuttingPlaneState(
             theta=theta,
-            z=z + (problem.best_intercept(z) if problem.intercept == "free" else 0.0),
+            z=z + problem.missing_intercept(z),
             base=base,
-            touching=np.zeros((1, size)),
+            touching=np.zeros((1, bordered.size)),
             intercepts=np.zeros(1),
             V=v[None, :],
             h=np.array([-problem.conjugates(base)]),
@@ -79,8 +79,7 @@ class CuttingPlane(Solver[Problem, "CuttingPlaneState"]):
 
     def advance(self, problem: Problem, state: CuttingPlaneState, limit: int) -> CuttingPlaneState:
         """Some planes, each followed by a minimisation of the model."""
-        rows: Features = problem.operator  # type: ignore[assignment]
-        entries = max(1, rows.entries)
+        entries = max(1, problem.features.entries)
         for _ in range(min(max(ROUND_WORK // entries, 1), MAX_CUTS_PER_ROUND, limit)):
             before = state.primal, state.dual
             target = state.V.T @ state.beta / problem.lam
@@ -101,29 +100,28 @@ class CuttingPlane(Solver[Problem, "CuttingPlaneState"]):
     def point(self, problem: Problem, state: CuttingPlaneState) -> Point:
         """The best point, and the mixture of the planes' dual variables, each computed again where it touches."""
         alpha = state.beta[0] * state.base
+        bordered = problem.penalised
         for t in state.used():
-            z = _scores(problem, state.touching[t])
-            alpha += state.beta[t] * _dual_point(problem, z, float(state.intercepts[t]))
-        d = problem.operator.n_features  # type: ignore[attr-defined]
-        w, b = state.theta[:d].copy(), 0.0
-        if problem.intercept == "penalised":
-            b = problem.intercept_scale * float(state.theta[d])
-        elif problem.intercept == "free":
-            b = problem.best_intercept(problem.operator.apply(w))
-        return Point(w, b, alpha)
+            alpha += state.beta[t] * problem.answers(bordered.apply(state.touching[t]), float(state.intercepts[t]))
+        w, b = bordered.split(state.theta)
+        return Point(w, b + problem.missing_intercept(problem.operator.apply(w)), alpha)
 
     def _move(self, problem: Problem, state: CuttingPlaneState, target: Float) -> None:
         """Go from the best point towards the model's minimiser as far as the primal falls.
 
         Sets: ``theta, z, primal, passes``.
         """
-        z = _scores(problem, target)
+        z = problem.penalised.apply(target)
+        z = z + problem.missing_intercept(z)
         state.passes += 1.0
-        if problem.intercept == "free":
-            z += problem.best_intercept(z)
         move, dz = target - state.theta, z - state.z
         slope, curvature = problem.lam * float(state.theta @ move), problem.lam * float(move @ move)
-        t = _line_minimum(problem.loss, problem.y, problem.s, state.z, dz, slope, curvature)
+
+        def slope_at(t: float) -> float:
+            losses = _slope_along(problem.loss, problem.y, problem.s, state.z, dz, t)
+            return slope + t * curvature + problem.sums(losses)[0]
+
+        t = last_descent(slope_at)
         theta, z = state.theta + t * move, state.z + t * dz
         primal = problem.losses(z) + 0.5 * problem.lam * float(theta @ theta)
         if primal <= state.primal:
@@ -131,10 +129,11 @@ class CuttingPlane(Solver[Problem, "CuttingPlaneState"]):
 
     def _cut(self, problem: Problem, state: CuttingPlaneState, touching: Float) -> None:
         """Add the plane that touches at a point. Sets: ``touching, intercepts, V, h, G, beta, idle, passes``."""
-        z = _scores(problem, touching)
-        b = problem.best_intercept(z) if problem.intercept == "free" else 0.0
-        alpha = _dual_point(problem, z, b)
-        v = _adjoint(problem, alpha)
+        bordered = problem.penalised
+        z = bordered.apply(touching)
+        b = problem.missing_intercept(z)
+        alpha = problem.answers(z, b)
+        v = bordered.adjoint(alpha)
         state.passes += 2.0
         products = state.V @ v / problem.lam
         state.touching, state.intercepts = np.vstack([state.touching, touching]), np.append(state.intercepts, b)
@@ -188,24 +187,6 @@ class CuttingPlaneState(State):
     def counters(self) -> dict[str, float]:
         """Passes over the data and planes in the model."""
         return {"passes": self.passes, "planes": float(self.h.size)}
-
-
-def _scores(problem: Problem, theta: Float) -> Float:
-    """``X w``, with a penalised intercept."""
-    d = problem.operator.n_features  # type: ignore[attr-defined]
-    z = problem.operator.apply(theta[:d])
-    return z + problem.intercept_scale * theta[d] if theta.size > d else z
-
-
-def _adjoint(problem: Problem, alpha: Float) -> Float:
-    """``X^T alpha``, with the column of a penalised intercept."""
-    v = problem.operator.adjoint(alpha)
-    return np.append(v, problem.intercept_scale * alpha.sum()) if problem.intercept == "penalised" else v
-
-
-def _dual_point(problem: Problem, z: Float, b: float) -> Float:
-    """Minus a subgradient of the losses with respect to the scores ``z``; ``b`` is their intercept if it is free."""
-    return problem.balanced_slopes(z, b) if problem.intercept == "free" else problem.slopes(z)
 
 
 def _maximise_on_simplex(G: Float, h: Float, beta: Float) -> float:
@@ -263,18 +244,9 @@ def _maximise_on_face(G: Float, h: Float, ridge: float) -> Float:
 
 
 @compiled
-def _line_minimum(loss: Any, y: Float, s: Float, z: Float, dz: Float, slope: float, curvature: float) -> float:
-    """The step between 0 and 1 where the losses at ``z + t dz`` and ``slope t + curvature t^2 / 2`` are smallest."""
-    low, high = 0.0, 1.0
-    for k in range(LINE_HALVINGS):
-        t = 1.0 if k == 0 else 0.5 * (low + high)
-        total = slope + t * curvature
-        for i in range(z.shape[0]):
-            total += s[i] * loss.slope(z[i] + t * dz[i], y[i]) * dz[i]
-        if total <= 0.0:
-            low = t
-            if k == 0:
-                break
-        else:
-            high = t
-    return low
+def _slope_along(loss: Loss, y: Float, s: Float, z: Float, dz: Float, t: float) -> float:
+    """Slope of the losses in ``t`` at the scores ``z + t dz``."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        total += s[i] * loss.slope(z[i] + t * dz[i], y[i]) * dz[i]
+    return total

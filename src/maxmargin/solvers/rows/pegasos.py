@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmargin.numerics.sampling import ORDERS, cumulative, draw_batches, seeded
 from maxmargin.operators.row_cache import RowCache
-from maxmargin.operators.rows import DenseVectors
+from maxmargin.operators.vectors import DenseVectors
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index

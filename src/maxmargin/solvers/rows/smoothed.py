@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.operators import Bordered
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Float, Loss, Penalty
 from maxmargin.solvers.solver import Needs, Solver, State
 
 ROUND_WORK = 20_000_000  # multiplications per round: some ten milliseconds. Plateaus of L1 outlast shorter rounds
@@ -50,39 +51,40 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
     """
 
     name: ClassVar[str] = "smoothed"
-    needs: ClassVar[Needs] = Needs("sweeps")
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True)
 
     def start(self, problem: Problem, warm: Point | None) -> SmoothedState:
         """Zero, or a given point."""
-        rows: Features = problem.operator  # type: ignore[assignment]
-        d = rows.n_features
-        metric, means = _metric(problem, rows)
+        bordered = problem.bordered
+        metric, means = _metric(problem, bordered)
+        theta, a = np.zeros(bordered.size), np.zeros(problem.y.size)
+        if warm is not None:
+            theta = bordered.join(warm.w, warm.b)
+            theta[-1] += float(means @ theta)
+            a = a if warm.alpha is None else problem.feasible(warm.alpha)
+        kinked = problem.loss.traits.kinked
+        width = _first_width(problem) if kinked else 0.0
         state = SmoothedState(
-            theta=np.zeros(metric.size),
-            column={"free": 1.0, "penalised": problem.intercept_scale}.get(problem.intercept or "", 0.0),
-            penalised=d + (problem.intercept == "penalised"),
+            bordered=bordered,
+            theta=theta,
+            before=theta,
             means=means,
             metric=metric,
-            width=_first_width(problem, rows) if problem.loss.traits.kinked else 0.0,
+            width=width,
             inverse_s=1.0 / np.where(problem.s > 0.0, problem.s, 1.0),
-            a=np.zeros(rows.n_samples),
+            a=a,
+            centre=a if kinked else np.zeros_like(a),
+            z=a,
+            z_before=a,
+            v=np.zeros_like(theta),
+            L=1.0 / width if width > 0.0 else 1.0,
         )
-        state.L = 1.0 / state.width if state.width > 0.0 else 1.0
-        if warm is not None:
-            state.theta[:d] = warm.w
-            if problem.intercept is not None:
-                state.theta[d] = (warm.b + float(means @ warm.w)) / state.column
-            if warm.alpha is not None:
-                state.a = problem.feasible(warm.alpha)
-        state.centre = state.a if problem.loss.traits.kinked else np.zeros(rows.n_samples)
-        state.z = state.scores(rows, state.theta)
-        state.before, state.z_before = state.theta, state.z
+        state.z = state.z_before = state.scores(theta)
         return state
 
     def advance(self, problem: Problem, state: SmoothedState, limit: int) -> SmoothedState:
         """Some gradient steps; after each the centre may move."""
-        rows: Features = problem.operator  # type: ignore[assignment]
-        entries = max(1, rows.entries)
+        entries = max(1, problem.features.entries)
         for _ in range(min(max(ROUND_WORK // entries, 1), MAX_STEPS_PER_ROUND, limit)):
             inner_gap = self._step(problem, state)
             state.iterations += 1
@@ -94,9 +96,8 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
 
     def point(self, problem: Problem, state: SmoothedState) -> Point:
         """The coefficients, the best intercept for them if it is free, and the dual variables that answer to them."""
-        w = state.theta[: state.means.size].copy()
-        b = state.intercept()
-        if problem.intercept == "free":
+        w, b = state.bordered.split(state.uncentred(state.theta))
+        if problem.free_intercept:
             b = problem.best_intercept(state.z - b)
         return Point(w, b, state.a.copy())
 
@@ -107,23 +108,23 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         term held between 0 and ``da dz``, it does not suffer from cancellation near the optimum.
         Sets: ``theta, before, z, z_before, a, v, momentum, t, L, passes``.
         """
-        rows: Features = problem.operator  # type: ignore[assignment]
-        q = state.q
+        q, penalised = state.q, state.bordered.penalised
         origin = state.theta + state.momentum * (state.theta - state.before)
         z_origin = state.z + state.momentum * (state.z - state.z_before)
         a, value = _respond(problem.loss, state.centre, problem.y, problem.s, z_origin, q)
-        v = state.adjoint(rows, a)
-        noise = ROUNDING * float(np.abs(value).sum())
+        v = state.adjoint(a)
+        size = float(np.abs(value).sum())
         state.passes += 1.0
         for _ in range(100):
             steps = 1.0 / (state.L * state.metric)
-            theta = _proximal_step(problem.penalty, state.penalised, origin + steps * v, steps)
-            z = state.scores(rows, theta)
+            theta = _proximal_step(problem.penalty, penalised, origin + steps * v, steps)
+            z = state.scores(theta)
             state.passes += 1.0
             a_there, value_there = _respond(problem.loss, state.centre, problem.y, problem.s, z, q)
             dz, move = z - z_origin, theta - origin
-            divergence = float(np.clip(value_there - value + a * dz, 0.0, np.maximum((a - a_there) * dz, 0.0)).sum())
-            if divergence <= 0.5 * state.L * float(move @ (state.metric * move)) + noise:
+            own = float(np.clip(value_there - value + a * dz, 0.0, np.maximum((a - a_there) * dz, 0.0)).sum())
+            divergence, values = problem.sums(own, size)
+            if divergence <= 0.5 * state.L * float(move @ (state.metric * move)) + ROUNDING * values:
                 break
             state.L *= 2.0
         uphill = float((state.metric * move) @ (theta - state.theta)) < 0.0
@@ -134,16 +135,18 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         else:
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.t**2))
             state.momentum, state.t = (state.t - 1.0) / following, following
-        return divergence + _penalty_gap(problem.penalty, state.penalised, theta, v, steps)[2]
+        return divergence + _penalty_gap(problem.penalty, penalised, theta, v, steps)[2]
 
     def _maybe_recentre(self, problem: Problem, state: SmoothedState, inner_gap: float) -> None:
         """Move the centre to the dual point if the smoothed problem is solved well enough, and adapt the width.
 
         Sets: ``centre, width, L, proximity, recentred, stuck`` and as `restart`.
         """
-        noise = ROUNDING * (abs(float(state.a @ state.z)) + float(np.abs(state.a).sum()))
-        proximity = 0.5 * float(state.q @ (state.a - state.centre) ** 2)
-        unbalanced = abs(state.intercept() * float(state.a.sum())) if problem.intercept == "free" else 0.0
+        a = state.a
+        own = (a * state.z).sum(), np.abs(a).sum(), (state.q * (a - state.centre) ** 2).sum(), a.sum()
+        product, size, square, total = problem.sums(*own)
+        noise, proximity = ROUNDING * (abs(product) + size), 0.5 * square
+        unbalanced = abs(state.intercept * total) if problem.free_intercept else 0.0
         if max(inner_gap, proximity, unbalanced) <= noise:
             state.stuck += 1
             return
@@ -162,34 +165,34 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
     def _estimate(self, problem: Problem, state: SmoothedState) -> None:
         """Sets: ``primal``, ``dual`` of the variables scaled to the limit, less what balancing them may cost."""
         steps = 1.0 / (state.L * state.metric)
-        largest = float(np.abs(state.v[: state.penalised]).max(initial=0.0))
+        penalised = state.bordered.penalised
+        largest = float(np.abs(state.v[:penalised]).max(initial=0.0))
         limit = problem.penalty.dual_limit()
         factor = limit / largest if largest > limit else 1.0
         a = factor * state.a
-        cost, conjugate, _ = _penalty_gap(problem.penalty, state.penalised, state.theta, factor * state.v, steps)
+        cost, conjugate, _ = _penalty_gap(problem.penalty, penalised, state.theta, factor * state.v, steps)
         state.primal = problem.losses(state.z) + cost
         state.dual = -problem.conjugates(a) - conjugate
-        if problem.intercept == "free":
-            state.dual -= abs(state.intercept() * float(a.sum()))
+        if problem.free_intercept:
+            state.dual -= abs(state.intercept * problem.sums(a.sum())[0])
 
 
 @dataclass
 class SmoothedState(State):
-    """``theta`` is ``w`` and, if there is one, the coefficient of the intercept's column; ``z`` are its scores."""
+    """``theta`` are the coefficients of `bordered` with centred columns; ``z`` are their scores."""
 
+    bordered: Bordered
     theta: Float
-    column: float  # entries of the intercept's column
-    penalised: int  # coefficients with a penalty; a free intercept follows
+    before: Float
     means: Float  # of the columns, if the intercept is free: they are centred
     metric: Float
     width: float  # mu; 0 for smooth losses
     inverse_s: Float
     a: Float  # answers to the point at which the last gradient was taken
-    centre: Float = None  # type: ignore[assignment]
-    z: Float = None  # type: ignore[assignment]
-    v: Float = None  # type: ignore[assignment]  # minus the gradient of the losses
-    before: Float = None  # type: ignore[assignment]
-    z_before: Float = None  # type: ignore[assignment]
+    centre: Float
+    z: Float
+    z_before: Float
+    v: Float  # minus the gradient of the losses
     L: float = 1.0
     t: float = 1.0
     momentum: float = 0.0
@@ -202,21 +205,25 @@ class SmoothedState(State):
         """Curvature of the proximal term of each dual variable."""
         return self.width * self.inverse_s
 
-    def scores(self, rows: Features, theta: Float) -> Float:
-        """``(X - means) w`` and the intercept's column."""
-        d = rows.n_features
-        z = rows.apply(theta[:d])
-        return z + (self.column * theta[d] - float(self.means @ theta[:d])) if theta.size > d else z
+    def uncentred(self, theta: Float) -> Float:
+        """The same function with columns that are not centred: what the means add goes into a free intercept."""
+        out = theta.copy()
+        out[-1] -= float(self.means @ theta)
+        return out
 
-    def adjoint(self, rows: Features, a: Float) -> Float:
+    def scores(self, theta: Float) -> Float:
+        """Of the centred columns and the intercept."""
+        return self.bordered.apply(self.uncentred(theta))
+
+    def adjoint(self, a: Float) -> Float:
         """The adjoint of `scores`."""
-        total = float(a.sum())
-        return np.append(rows.adjoint(a) - total * self.means, self.column * total)[: self.theta.size]
+        v = self.bordered.adjoint(a)
+        return v - v[-1] * self.means
 
+    @property
     def intercept(self) -> float:
         """The intercept that belongs to columns that are not centred."""
-        d = self.means.size
-        return self.column * float(self.theta[d]) - float(self.means @ self.theta[:d]) if self.theta.size > d else 0.0
+        return self.bordered.split(self.uncentred(self.theta))[1]
 
     def restart(self) -> None:
         """Forget the momentum. Sets: ``momentum, t``."""
@@ -233,29 +240,27 @@ class SmoothedState(State):
         return {"passes": self.passes, "smoothing": self.width}
 
 
-def _metric(problem: Problem, rows: Features) -> tuple[Float, Float]:
+def _metric(problem: Problem, bordered: Bordered) -> tuple[Float, Float]:
     """``sum_i s_i (x_ij - mean_j)^2`` for every coefficient, and the means: 0 unless the intercept is free."""
-    squares = rows.column_squares(problem.s)
-    total = float(problem.s.sum())
-    means = np.zeros(rows.n_features)
-    if problem.intercept == "free" and total > 0.0:
-        means = rows.adjoint(problem.s) / total
+    squares, means = bordered.column_squares(problem.s), np.zeros(bordered.size)
+    total = problem.sums(problem.s.sum())[0]
+    if problem.free_intercept and total > 0.0:
+        means[:-1] = bordered.adjoint(problem.s)[:-1] / total
     # A constant column leaves only rounding.
     metric = np.maximum(squares - total * means**2, 1e-8 * squares)
-    if problem.intercept is not None:
-        height = problem.intercept_scale if problem.intercept == "penalised" else 1.0
-        metric = np.append(metric, total * height**2)
     return np.where(metric > 0.0, metric, 1.0), means
 
 
-def _first_width(problem: Problem, rows: Features) -> float:
+def _first_width(problem: Problem) -> float:
     """The width at which the proximal term is as curved as the dual along one variable."""
-    width = float(problem.s.mean()) * float(rows.squared_lengths().mean()) / problem.lam
+    rows = problem.features
+    weight, squares = problem.sums(problem.s.sum(), rows.squared_lengths().sum())
+    width = weight * squares / rows.total_samples**2 / problem.lam
     return width if 0.0 < width < math.inf else 1.0
 
 
 @compiled
-def _respond(loss: Any, centre: Float, y: Float, s: Float, z: Float, q: Float) -> tuple[Float, Float]:
+def _respond(loss: Loss, centre: Float, y: Float, s: Float, z: Float, q: Float) -> tuple[Float, Float]:
     """The dual variables that answer to the scores, and the value of every smoothed loss."""
     a, value = np.zeros(z.shape[0]), np.zeros(z.shape[0])
     for i in range(z.shape[0]):
@@ -270,7 +275,7 @@ def _respond(loss: Any, centre: Float, y: Float, s: Float, z: Float, q: Float) -
 
 
 @compiled
-def _proximal_step(penalty: Any, penalised: int, theta: Float, steps: Float) -> Float:
+def _proximal_step(penalty: Penalty, penalised: int, theta: Float, steps: Float) -> Float:
     """The proximal step of the penalty from ``theta``; coefficients without a penalty stay."""
     out = theta.copy()
     for j in range(penalised):
@@ -279,7 +284,7 @@ def _proximal_step(penalty: Any, penalised: int, theta: Float, steps: Float) -> 
 
 
 @compiled
-def _penalty_gap(penalty: Any, penalised: int, theta: Float, v: Float, steps: Float) -> tuple[float, float, float]:
+def _penalty_gap(penalty: Penalty, penalised: int, theta: Float, v: Float, steps: Float) -> tuple[float, float, float]:
     """``penalty(theta)``, ``penalty*(v)`` and their Fenchel gap.
 
     What of ``v`` lies outside of the domain of the conjugate, for a free intercept all of it, counts in the gap as what

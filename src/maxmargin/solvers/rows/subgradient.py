@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Float
 from maxmargin.solvers.solver import Needs, Solver, State
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -50,7 +50,7 @@ class Subgradient(Solver[Problem, "SubgradientState"]):
     step: float = 1.0
 
     name: ClassVar[str] = "subgradient"
-    needs: ClassVar[Needs] = Needs("sweeps", l2=True)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, l2=True)
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -60,18 +60,21 @@ class Subgradient(Solver[Problem, "SubgradientState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> SubgradientState:
         """Zero, or the dual variables of a point."""
-        rows: Features = problem.operator  # type: ignore[assignment]
-        A = np.zeros(rows.n_samples)
+        bordered = problem.penalised
+        A = np.zeros(problem.y.size)
         if warm is not None and warm.alpha is not None:
             A = problem.feasible(warm.alpha)
-        theta = _adjoint(problem, A) / problem.lam
+        theta = bordered.adjoint(A) / problem.lam
         at_zero, _ = _value_and_slopes(problem, np.zeros_like(theta))
-        state = SubgradientState(A=A, theta=theta, radius=math.sqrt(2.0 * at_zero / problem.lam))
+        state = SubgradientState(
+            A=A, theta=theta, radius=math.sqrt(2.0 * at_zero / problem.lam),
+            alpha=A, g=np.zeros_like(theta), best_theta=theta, best_A=A,
+        )  # fmt: skip
         self._look(problem, state)
         length = float(np.linalg.norm(state.g))
         state.first_step = state.radius / length if length > 0.0 else 0.0
         if warm is not None:  # its coefficients may be better than those that belong to its dual variables
-            theta = np.append(warm.w, warm.b / problem.intercept_scale)[: state.theta.size]
+            theta = bordered.join(warm.w, warm.b)
             value, _ = _value_and_slopes(problem, theta)
             if value < state.primal:
                 state.primal, state.best_theta = value, theta
@@ -79,8 +82,7 @@ class Subgradient(Solver[Problem, "SubgradientState"]):
 
     def advance(self, problem: Problem, state: SubgradientState, limit: int) -> SubgradientState:
         """Some steps."""
-        rows: Features = problem.operator  # type: ignore[assignment]
-        entries = max(1, rows.entries)
+        entries = max(1, problem.features.entries)
         for _ in range(min(max(ROUND_WORK // entries, 1), MAX_STEPS_PER_ROUND, limit)):
             share = min(problem.lam * self._step_length(problem, state), 1.0)
             theta = state.theta - share / problem.lam * state.g
@@ -95,13 +97,8 @@ class Subgradient(Solver[Problem, "SubgradientState"]):
 
     def point(self, problem: Problem, state: SubgradientState) -> Point:
         """The best coefficients and the best dual variables so far."""
-        d = problem.operator.n_features  # type: ignore[attr-defined]
-        w, b = state.best_theta[:d].copy(), 0.0
-        if problem.intercept == "penalised":
-            b = problem.intercept_scale * float(state.best_theta[d])
-        elif problem.intercept == "free":
-            b = problem.best_intercept(problem.operator.apply(w))
-        return Point(w, b, state.best_A.copy())
+        w, b = problem.penalised.split(state.best_theta)
+        return Point(w, b + problem.missing_intercept(problem.operator.apply(w)), state.best_A.copy())
 
     def _step_length(self, problem: Problem, state: SubgradientState) -> float:
         """``eta`` of the next step."""
@@ -118,16 +115,19 @@ class Subgradient(Solver[Problem, "SubgradientState"]):
     def _look(self, problem: Problem, state: SubgradientState) -> None:
         """Value and subgradient at the present point, and the dual value of ``A``.
 
-        Sets: ``value, alpha, g, passes``; ``primal, best_theta`` and ``dual, best_A`` if they are the best so far.
+        Sets: ``value, alpha, g, optimal, passes``; ``primal, best_theta`` and ``dual, best_A`` if they are the best so
+        far.
         """
         state.value, state.alpha = _value_and_slopes(problem, state.theta)
-        state.g = problem.lam * state.theta - _adjoint(problem, state.alpha)
+        state.g = problem.lam * state.theta - problem.penalised.adjoint(state.alpha)
         state.passes += 2.0
         dual = -problem.conjugates(state.A) - 0.5 * problem.lam * float(state.theta @ state.theta)
         if state.value < state.primal:
             state.primal, state.best_theta = state.value, state.theta
         if dual > state.dual:
             state.dual, state.best_A = dual, state.A
+        known = np.array_equal(state.A, state.alpha)
+        state.optimal = not state.g.any() and not problem.sums(not known)[0]
 
 
 @dataclass
@@ -137,34 +137,22 @@ class SubgradientState(State):
     A: Float
     theta: Float
     radius: float  # of the ball that holds the optimum
-    alpha: Float = None  # type: ignore[assignment]
-    g: Float = None  # type: ignore[assignment]
+    alpha: Float  # minus a subgradient of the losses at theta
+    g: Float
+    best_theta: Float
+    best_A: Float
     value: float = math.inf  # of the primal at theta
     first_step: float = 0.0  # of the rules that are not given by the problem
-    best_theta: Float = None  # type: ignore[assignment]
-    best_A: Float = None  # type: ignore[assignment]
+    optimal: bool = False  # whether the subgradient is zero and the dual point knows it
 
     @property
     def exhausted(self) -> bool:
-        """Whether the subgradient is zero and the dual point knows it."""
-        return not self.g.any() and np.array_equal(self.A, self.alpha)
+        """Whether there is nothing left to do."""
+        return self.optimal
 
 
 def _value_and_slopes(problem: Problem, theta: Float) -> tuple[float, Float]:
     """Primal value at ``theta`` with the best intercept if it is free, and minus a subgradient of the losses there."""
-    d = problem.operator.n_features  # type: ignore[attr-defined]
-    z = problem.operator.apply(theta[:d])
-    if problem.intercept == "free":
-        b = problem.best_intercept(z)
-        alpha = problem.balanced_slopes(z, b)
-        z = z + b
-    else:
-        z = z + problem.intercept_scale * theta[d] if problem.intercept == "penalised" else z
-        alpha = problem.slopes(z)
-    return problem.losses(z) + 0.5 * problem.lam * float(theta @ theta), alpha
-
-
-def _adjoint(problem: Problem, alpha: Float) -> Float:
-    """``X^T alpha``, with the column of a penalised intercept."""
-    v = problem.operator.adjoint(alpha)
-    return np.append(v, problem.intercept_scale * alpha.sum()) if problem.intercept == "penalised" else v
+    z = problem.penalised.apply(theta)
+    b = problem.missing_intercept(z)
+    return problem.losses(z + b) + 0.5 * problem.lam * float(theta @ theta), problem.answers(z, b)

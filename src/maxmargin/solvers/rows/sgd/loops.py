@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.sampling import CYCLIC, PERMUTATION, UNIFORM, below, shuffle
-from maxmargin.operators.rows import DenseVectors, add_four, four_products
+from maxmargin.operators.vectors import DenseVectors, add_four, four_products
 from maxmargin.protocols import Array, Float, Index, Loss, Vectors
 from maxmargin.solvers.windows import GAIN, VISITS
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmargin.numerics.grid import lowest_on_grid
 from maxmargin.numerics.sampling import ORDERS, PERMUTATION, seeded
-from maxmargin.operators.rows import DenseVectors
+from maxmargin.operators.vectors import DenseVectors
 from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem

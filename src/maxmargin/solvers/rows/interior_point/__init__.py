@@ -1,0 +1,5 @@
+"""Interior point for linear models with few features and a loss that has a kink: the solver and its loops."""
+
+from maxmargin.solvers.rows.interior_point.solver import InteriorPoint
+
+__all__ = ["InteriorPoint"]
