@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 import sklearn.linear_model
 import sklearn.svm
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator as Model
 from sklearn.base import is_classifier, is_outlier_detector
-from sklearn.linear_model import Lasso, Ridge
-from sklearn.linear_model import LogisticRegression as TheirLogisticRegression
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from maxmargin.estimators._machinery.check import check_chunks, class_weights
+from maxmargin.estimators._machinery.fitted import (
+    DUAL_BOUND_SECONDS,
+    Samples,
+    best_tube,
+    check_fitted_size,
+    codes_of,
+    dual_bound,
+    float_row,
+    intercept_of,
+    kept_dual,
+    norm_formula,
+    only_task,
+    smooth_certificate_of,
+    street_certificate_of,
+    targets,
+    tasks_with_variables,
+    usual_solver,
+)
 from maxmargin.estimators._machinery.kernels import task_operator, training_operator
-from maxmargin.estimators._machinery.multiclass import BinaryTask, binary_tasks, by_pair
+from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.problems import (
     both_sides,
     certificate_at,
@@ -50,23 +67,20 @@ from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
-from maxmargin.operators import ChunkedMatrix, Rows, rows_of
-from maxmargin.operators.rows import is_sparse
+from maxmargin.operators import ChunkedMatrix, rows_of
+from maxmargin.operators.rows import Matrix
 from maxmargin.parts.losses import Hinge, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
-from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Array, Float
-from maxmargin.solvers import DualCoordinate, Saddle, Smoothed, SoftmaxNewton
-from maxmargin.solvers.choice import Traits, choose
-from maxmargin.solvers.solver import AnySolver
+from maxmargin.protocols import Array, Features, Float, Penalty
+from maxmargin.solvers import Saddle, Smoothed, SoftmaxNewton
 
-DUAL_BOUND_TOL = 1e-8
-DUAL_BOUND_SECONDS = 60.0
 HULL_BOUND_TOL = 1e-6
+Pose = Callable[[int, Task, Features], BoxQP | HullDistance]  # from the number of a task, the task and its rows
+
 KINDS = {"free": "", "penalised": " (intercept penalised)", None: " (no intercept)"}
 
 
@@ -111,16 +125,7 @@ class Verdict:
         )
 
 
-@dataclass(frozen=True)
-class _Data:
-    """What a model was fitted on."""
-
-    X: Any
-    y: Array
-    weights: Float  # of the samples
-
-
-def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Verdict:
+def certify(model: Model, X: Matrix, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Verdict:
     """Judge a fitted model: primal value, dual value and gap of the problem that it claims to have solved.
 
     Everything is recomputed from the model's coefficients and the data it was fitted on; neither the model's own
@@ -173,12 +178,12 @@ def certify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Ver
         raise ValueError(f"certify needs the targets y that {type(model).__name__} was fitted on.")
     y = np.asarray(y)
     check_consistent_length(X, y)
-    _check_fitted_size(model, X.shape[0])
-    return _judge(model, _Data(X, y, _check_sample_weight(sample_weight, X, dtype=np.float64)))
+    check_fitted_size(model, X.shape[0])
+    return _judge(model, Samples(X, y, _check_sample_weight(sample_weight, X, dtype=np.float64)))
 
 
 @singledispatch
-def _judge(model: Any, data: _Data) -> Verdict:
+def _judge(model: Model, data: Samples) -> Verdict:
     raise TypeError(
         f"certify does not know the problem that {type(model).__name__} solves; it judges SVC, NuSVC, "
         f"LinearSVC, SVR, NuSVR, LinearSVR, LogisticRegression, OneClassSVM, SGDClassifier and SGDRegressor of "
@@ -188,68 +193,59 @@ def _judge(model: Any, data: _Data) -> Verdict:
 
 @_judge.register(SVC)
 @_judge.register(sklearn.svm.SVC)
-def _judge_svc(model: Any, data: _Data) -> Verdict:
-    codes = _codes(model, data)
+def _judge_svc(model: Model, data: Samples) -> Verdict:
+    codes = codes_of(model, data)
     if np.isinf(model.C):
         return _judge_hard_margin(model, data, codes)
     s = model.C * np.asarray(model.class_weight_)[codes] * data.weights
-    loss, intercept, as_rows = getattr(model, "loss", "hinge"), _intercept_of(model, "free"), model.kernel == "linear"
+    loss, intercept, as_rows = getattr(model, "loss", "hinge"), intercept_of(model, "free"), model.kernel == "linear"
     certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
-    for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
+    for task, alpha, b in tasks_with_variables(model, tasks, data.X.shape[0]):
         operator = task_operator(model, data.X, task, as_rows=as_rows)
         problem = hinge_problem(operator, task.y, s[task.members], loss, intercept)
-        w = _float_row(model.coef_, len(certificates)) if as_rows else alpha
+        w = float_row(model.coef_, len(certificates)) if as_rows else alpha
         certificates.append(certify_point(problem, Point(w, b, alpha)))
     power = "" if loss == "hinge" else "^2"
     return _verdict(f"1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)){power}", tasks, certificates)
 
 
-def _judge_hard_margin(model: Any, data: _Data, codes: Array) -> Verdict:
+def _judge_hard_margin(model: Model, data: Samples, codes: Array) -> Verdict:
     certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, model.multi_class)
-    for task, alpha, b in _pieces(model, tasks, data.X.shape[0]):
+    for task, alpha, b in tasks_with_variables(model, tasks, data.X.shape[0]):
         operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
         problem = hull_distance(operator, task.y, data.weights[task.members])
-        certificates.append(_street_certificate(model, len(certificates), problem, alpha, b))
+        certificates.append(street_certificate_of(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - 2 rho with y_i (f(x_i) + b) >= rho", tasks, certificates)
 
 
 @_judge.register(NuSVC)
 @_judge.register(sklearn.svm.NuSVC)
-def _judge_nu_svc(model: Any, data: _Data) -> Verdict:
-    codes = _codes(model, data)
+def _judge_nu_svc(model: Model, data: Samples) -> Verdict:
+    codes = codes_of(model, data)
     s = data.weights.copy()
     if isinstance(model, NuSVC):  # scikit-learn's ignores class weights
         s *= model.class_weight_[codes]
     tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
     nus = getattr(model, "nu_", np.full(len(tasks), model.nu))
     certificates: list[Certificate] = []
-    for nu, (task, alpha, b) in zip(nus, _pieces(model, tasks, data.X.shape[0]), strict=True):
+    for nu, (task, alpha, b) in zip(nus, tasks_with_variables(model, tasks, data.X.shape[0]), strict=True):
         operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
         problem = nu_classification(operator, task.y, s[task.members], nu)
-        certificates.append(_street_certificate(model, len(certificates), problem, alpha, b))
+        certificates.append(street_certificate_of(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))", tasks, certificates)
-
-
-def _street_certificate(model: Any, k: int, problem: BoxQP | HullDistance, alpha: Float, b: float) -> Certificate:
-    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much."""
-    totals = problem.totals if isinstance(problem, BoxQP) else np.full(2, problem.total)
-    rho = float(np.abs(totals).sum() / np.abs(alpha).sum())
-    if isinstance(problem, HullDistance):
-        return street_certificate(problem, rho * _float_row(model.coef_, k), rho * b, rho, rho * alpha)
-    return certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
 
 
 @_judge.register(SVR)
 @_judge.register(sklearn.svm.SVR)
-def _judge_svr(model: Any, data: _Data) -> Verdict:
-    task, alpha, b = _only_piece(model, data)
+def _judge_svr(model: Model, data: Samples) -> Verdict:
+    task, alpha, b = only_task(model, data)
     loss, as_rows = getattr(model, "loss", "epsilon_insensitive"), model.kernel == "linear"
     operator = task_operator(model, data.X, task, as_rows=as_rows)
-    s, intercept = model.C * data.weights, _intercept_of(model, "free")
+    s, intercept = model.C * data.weights, intercept_of(model, "free")
     problem = tube_problem(operator, task.y, s, loss, model.epsilon, intercept)
-    w = _float_row(model.coef_, 0) if as_rows else alpha
+    w = float_row(model.coef_, 0) if as_rows else alpha
     power = "" if loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |f|^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon){power}"
     return _verdict(formula, [task], [certify_point(problem, Point(w, b, alpha))])
@@ -257,13 +253,13 @@ def _judge_svr(model: Any, data: _Data) -> Verdict:
 
 @_judge.register(NuSVR)
 @_judge.register(sklearn.svm.NuSVR)
-def _judge_nu_svr(model: Any, data: _Data) -> Verdict:
-    task, alpha, b = _only_piece(model, data)
+def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
+    task, alpha, b = only_task(model, data)
     gram, s = training_operator(model, data.X), model.C * data.weights
     qp = nu_regression(gram, task.y, s, model.nu)
     epsilon = getattr(model, "epsilon_", None)
     if epsilon is None:  # scikit-learn's does not tell its tube: the best one
-        epsilon = _tube(np.abs(task.y - gram.apply(alpha) - b), s, model.nu)
+        epsilon = best_tube(np.abs(task.y - gram.apply(alpha) - b), s, model.nu)
     certificate = certificate_at(qp, alpha, np.array([b + epsilon, b - epsilon]), both_sides(qp, alpha))
     formula = "1/2 |f|^2 + nu epsilon sum_i C_i + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon)"
     return _verdict(formula, [task], [certificate])
@@ -271,8 +267,8 @@ def _judge_nu_svr(model: Any, data: _Data) -> Verdict:
 
 @_judge.register(OneClassSVM)
 @_judge.register(sklearn.svm.OneClassSVM)
-def _judge_one_class(model: Any, data: _Data) -> Verdict:
-    task, alpha, b = _only_piece(model, data)
+def _judge_one_class(model: Model, data: Samples) -> Verdict:
+    task, alpha, b = only_task(model, data)
     qp = one_class(training_operator(model, data.X), data.weights, model.nu)
     certificate = certificate_at(qp, alpha, np.array([b]), alpha)
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))", [task], [certificate])
@@ -281,49 +277,50 @@ def _judge_one_class(model: Any, data: _Data) -> Verdict:
 @_judge.register(LinearSVC)
 @_judge.register(DistributedSVC)
 @_judge.register(sklearn.svm.LinearSVC)
-def _judge_linear_svc(model: Any, data: _Data) -> Verdict:
+def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     if model.multi_class == "crammer_singer":
         raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
-    codes = _codes(model, data)
+    codes = codes_of(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     if np.isinf(model.C):
         return _judge_streets(model, data, codes, lambda k, task, rows: hull_distance(rows, task.y, s[task.members]))
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()
     scale = float(model.intercept_scaling)
-    intercept = _intercept_of(model, "penalised")
+    intercept = intercept_of(model, "penalised")
     tasks = binary_tasks(codes, model.classes_, model.multi_class)
     certificates = []
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
         problem = Problem(rows, task.y, loss, penalty_of(model), s[task.members], intercept, scale)
-        point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), _linear_dual(model, k, task))
+        point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), kept_dual(model, k, task))
         if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
-            point = Point(point.w, point.b, _dual_bound(problem, point))
+            point = Point(point.w, point.b, dual_bound(problem, point))
         certificates.append(certify_point(problem, point))
     power = "" if model.loss == "hinge" else "^2"
-    formula = f"{_norm(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
+    formula = f"{norm_formula(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
     return _verdict(formula, tasks, certificates)
 
 
 @_judge.register(DistributedNuSVC)
-def _judge_distributed_nu_svc(model: Any, data: _Data) -> Verdict:
-    codes = _codes(model, data)
+def _judge_distributed_nu_svc(model: Model, data: Samples) -> Verdict:
+    codes = codes_of(model, data)
     s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
 
-    def pose(k: int, task: Task, rows: Any) -> Any:
+    def pose(k: int, task: Task, rows: Features) -> BoxQP | HullDistance:
         return nu_classification(rows, task.y, s[task.members], model.nu_[k])
 
     return _judge_streets(model, data, codes, pose)
 
 
-def _judge_streets(model: Any, data: _Data, codes: Array, pose: Callable[[int, Task, Any], Any]) -> Verdict:
+def _judge_streets(model: Model, data: Samples, codes: Array, pose: Pose) -> Verdict:
     """Of linear functions that were divided by their margins; good dual variables are found by solving."""
     tasks = binary_tasks(codes, model.classes_, model.multi_class)
     certificates = []
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
-        problem, w, b = pose(k, task, rows), _float_row(model.coef_, k), float(model.intercept_[k])
+        problem, w, b = pose(k, task, rows), float_row(model.coef_, k), float(model.intercept_[k])
+        assert isinstance(problem, HullDistance)  # as the operator has rows
         missing = float(problem.cap @ np.maximum(1.0 - problem.y * (rows.apply(w) + b), 0.0))
         rho = max(2.0 * problem.total - missing, 0.0) / (float(w @ w) or 1.0)  # the best one for this direction
         a = minimize(problem, Saddle(), tol=HULL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS).point.alpha
@@ -334,22 +331,22 @@ def _judge_streets(model: Any, data: _Data, codes: Array, pose: Callable[[int, T
 
 @_judge.register(LinearSVR)
 @_judge.register(sklearn.svm.LinearSVR)
-def _judge_linear_svr(model: Any, data: _Data) -> Verdict:
-    y, s, intercept = data.y.astype(np.float64), model.C * data.weights, _intercept_of(model, "penalised")
+def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
+    y, s, intercept = data.y.astype(np.float64), model.C * data.weights, intercept_of(model, "penalised")
     task, scale = Task("regression", np.arange(y.size), y), float(model.intercept_scaling)
     problem = tube_problem(rows_of(data.X), y, s, model.loss, model.epsilon, intercept, scale)
     w, b = np.asarray(model.coef_, dtype=np.float64), float(np.ravel(model.intercept_)[0])
-    point = Point(w, b, _linear_dual(model, 0, task))
+    point = Point(w, b, kept_dual(model, 0, task))
     if point.alpha is None and model.loss == "epsilon_insensitive":
-        point = Point(w, b, _dual_bound(problem, point))
+        point = Point(w, b, dual_bound(problem, point))
     power = "" if model.loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |w|^2 + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
     return _verdict(formula, [task], [certify_point(problem, point)])
 
 
 @_judge.register(LogisticRegression)
-@_judge.register(TheirLogisticRegression)
-def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
+@_judge.register(sklearn.linear_model.LogisticRegression)
+def _judge_logistic_regression(model: Model, data: Samples) -> Verdict:
     """Of two classes, each class against the rest, or all at once."""
     all_at_once = model.classes_.size > 2 and getattr(model, "multi_class", "multinomial") != "ovr"
     if getattr(model, "penalty", "l2") is None or np.isinf(model.C):
@@ -357,11 +354,11 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
     if all_at_once and l1_share(model) > 0.0:
         raise ValueError(
             f"certify judges LogisticRegression of more than two classes at once with the L2 penalty; this one has "
-            f"{model.classes_.size} classes and the penalty {_norm(model)}."
+            f"{model.classes_.size} classes and the penalty {norm_formula(model)}."
         )
-    codes = _codes(model, data)
+    codes = codes_of(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
-    intercept = _intercept_of(model, "penalised" if model.solver == "liblinear" else "free")
+    intercept = intercept_of(model, "penalised" if model.solver == "liblinear" else "free")
     rows, scale = rows_of(data.X), float(model.intercept_scaling)
     W = np.asarray(model.coef_, dtype=np.float64)
     b = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), W.shape[0])
@@ -369,14 +366,16 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
         tasks: list[Task] = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
         theta = np.column_stack([W, b]) if intercept is not None else W
         problem = softmax_problem(rows, codes, model.classes_.size, s, intercept, scale)
-        certificates = [_judge_smooth(model, 0, problem, Point(theta.ravel(), 0.0), SoftmaxNewton())]
+        certificates = [smooth_certificate_of(model, 0, problem, Point(theta.ravel(), 0.0), SoftmaxNewton())]
         formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
     else:
         tasks = list(binary_tasks(codes, model.classes_, "ovr"))
-        solver = _solver_of(data.X) if l1_share(model) == 0.0 else Smoothed()
+        solver = usual_solver(data.X) if l1_share(model) == 0.0 else Smoothed()
         problems = [logistic_problem(rows, task.y, s, penalty_of(model), intercept, scale) for task in tasks]
-        certificates = [_judge_smooth(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))]
-        formula = f"{_norm(model)} + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
+        certificates = [
+            smooth_certificate_of(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))
+        ]
+        formula = f"{norm_formula(model)} + sum_i C_i log(1 + exp(-y_i (w.x_i + b)))"
     return _verdict(formula + KINDS[intercept], tasks, certificates)
 
 
@@ -384,7 +383,7 @@ def _judge_logistic_regression(model: Any, data: _Data) -> Verdict:
 @_judge.register(SGDRegressor)
 @_judge.register(sklearn.linear_model.SGDClassifier)
 @_judge.register(sklearn.linear_model.SGDRegressor)
-def _judge_sgd(model: Any, data: _Data) -> Verdict:
+def _judge_sgd(model: Model, data: Samples) -> Verdict:
     """The penalty of ours counts as often as the sample weights say, that of scikit-learn's once per row."""
     if model.loss not in CLASSIFICATION_LOSSES or model.penalty is None or model.alpha == 0.0:
         raise ValueError(
@@ -393,7 +392,7 @@ def _judge_sgd(model: Any, data: _Data) -> Verdict:
             f"and alpha={model.alpha!r}."
         )
     if is_classifier(model):
-        codes = _codes(model, data)
+        codes = codes_of(model, data)
         s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
         tasks: Sequence[Task] = binary_tasks(codes, model.classes_, "ovr")
     else:
@@ -409,159 +408,38 @@ def _judge_sgd(model: Any, data: _Data) -> Verdict:
             alpha = None  # of the last samples of a stream: of no use for these
         point = Point(np.atleast_2d(model.coef_)[k].astype(np.float64), float(model.intercept_[k]), alpha)
         if alpha is None and problem.loss.traits.kinked and model.penalty == "l2":
-            point = Point(point.w, point.b, _dual_bound(problem, point))
+            point = Point(point.w, point.b, dual_bound(problem, point))
         certificates.append(certify_point(problem, point))
     size = "sum_i s_i" if isinstance(model, StochasticEstimator) else "n"
     return _verdict(f"sum_i c_i loss(y_i, x_i.w + b) + alpha {size} R(w)", tasks, certificates)
 
 
-@_judge.register(Lasso)
-def _judge_lasso(model: Any, data: _Data) -> Verdict:
+@_judge.register(sklearn.linear_model.Lasso)
+def _judge_lasso(model: Model, data: Samples) -> Verdict:
     if model.positive:
         raise ValueError("certify judges Lasso with positive=False; positive=True is another problem.")
     share = data.weights / data.weights.sum()
     penalty = L1(float(model.alpha))
     certificates = [
-        certify_point(_least_squares(model, data, y, share, penalty), point) for y, point in _targets(model, data)
+        certify_point(_least_squares(model, data, y, share, penalty), point) for y, point in targets(model, data)
     ]
     return _named("sum_i s_i (x_i.w + b - y_i)^2 / (2 sum_i s_i) + alpha |w|_1", certificates)
 
 
-@_judge.register(Ridge)
-def _judge_ridge(model: Any, data: _Data) -> Verdict:
+@_judge.register(sklearn.linear_model.Ridge)
+def _judge_ridge(model: Model, data: Samples) -> Verdict:
     if getattr(model, "positive", False):
         raise ValueError("certify judges Ridge with positive=False; positive=True is another problem.")
     certificates = []
-    for k, (y, point) in enumerate(_targets(model, data)):
+    for k, (y, point) in enumerate(targets(model, data)):
         alpha = float(model.alpha if np.ndim(model.alpha) == 0 else model.alpha[k])
         problem = _least_squares(model, data, y, 2.0 * data.weights, L2(2.0 * alpha))
         certificates.append(certify_point(problem, point))
     return _named("sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2", certificates)
 
 
-def _least_squares(model: Any, data: _Data, y: Float, s: Float, penalty: Any) -> Problem:
+def _least_squares(model: Model, data: Samples, y: Float, s: Float, penalty: Penalty) -> Problem:
     return Problem(rows_of(data.X), y, Squared(), penalty, s, "free" if model.fit_intercept else None)
-
-
-def _targets(model: Any, data: _Data) -> Iterator[tuple[Float, Point]]:
-    """Each target with the coefficients that were fitted to it."""
-    y = data.y.astype(np.float64).reshape(data.X.shape[0], -1)
-    coef = np.asarray(model.coef_, dtype=np.float64).reshape(y.shape[1], -1)
-    biases = np.broadcast_to(model.intercept_, y.shape[1])
-    for k in range(y.shape[1]):
-        yield np.ascontiguousarray(y[:, k]), Point(coef[k], float(biases[k]))
-
-
-def _check_fitted_size(model: Any, n: int) -> None:
-    fitted_on = getattr(model, "shape_fit_", None)
-    if fitted_on is not None and fitted_on[0] != n:
-        raise ValueError(f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {n}.")
-
-
-def _codes(model: Any, data: _Data) -> Array:
-    """For every sample the index of its class."""
-    codes = np.searchsorted(model.classes_, data.y)
-    codes = np.minimum(codes, model.classes_.size - 1)
-    unknown = model.classes_[codes] != data.y
-    if unknown.any():
-        raise ValueError(
-            f"y has the label {data.y[unknown].tolist()[0]!r}, which is not one of the model's classes "
-            f"{model.classes_.tolist()!r}; pass the labels of the fit."
-        )
-    return codes
-
-
-def _intercept_of(model: Any, automatic: Any) -> Any:
-    """The kind of intercept of a fitted model; scikit-learn's have no choice."""
-    chosen = getattr(model, "intercept", "auto")
-    if chosen != "auto":
-        return chosen
-    return automatic if getattr(model, "fit_intercept", True) else None
-
-
-def _norm(model: Any) -> str:
-    """The penalty of a linear model, as a formula."""
-    r = l1_share(model)
-    return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
-
-
-def _pieces(model: Any, tasks: list[BinaryTask], n: int) -> Iterator[tuple[BinaryTask, Float, float]]:
-    """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
-    dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
-    if getattr(model, "multi_class", "ovo") == "ovo" and model.classes_.size > 2:
-        codes = np.repeat(np.arange(model.classes_.size), model.n_support_)
-        dual_coef = by_pair(dual_coef, codes, model.classes_.size)
-    for k, task in enumerate(tasks):
-        alpha = np.zeros(n)
-        alpha[model.support_] = dual_coef[k]
-        yield task, alpha[task.members], float(model.intercept_[k])
-
-
-def _only_piece(model: Any, data: _Data) -> tuple[Task, Float, float]:
-    """The one task of a model without classes, with its dual variables and intercept."""
-    n = data.X.shape[0]
-    dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
-    alpha = np.zeros(n)
-    alpha[model.support_] = dual_coef[0]
-    task = Task("one class" if is_outlier_detector(model) else "regression", np.arange(n), data.y.astype(np.float64))
-    return task, alpha, float(model.intercept_[0])
-
-
-def _tube(errors: Float, s: Float, nu: float) -> float:
-    """The ``epsilon`` that minimises ``nu S epsilon + sum_i s_i max(0, errors_i - epsilon)``: a weighted quantile."""
-    order = np.argsort(-errors)
-    outside = np.cumsum(s[order])  # weight of the errors down to each
-    return float(errors[order[min(np.searchsorted(outside, nu * s.sum()), errors.size - 1)]])
-
-
-def _float_row(matrix: Any, k: int) -> Float:
-    """Row ``k`` of a dense or sparse matrix."""
-    dense = matrix.toarray() if is_sparse(matrix) else matrix
-    return np.asarray(dense[k], dtype=np.float64)
-
-
-def _linear_dual(model: Any, k: int, task: Task) -> Float | None:
-    """The dual variables of a linear model, if it kept them."""
-    if not hasattr(model, "dual_coef_"):
-        return None
-    alpha = np.zeros(int(max(model.support_.max(initial=-1), task.members.max(initial=-1))) + 1)
-    alpha[model.support_] = model.dual_coef_[k]
-    return alpha[task.members]
-
-
-def _dual_bound(problem: Problem, point: Point) -> Float:
-    """Good dual variables for a problem, found by solving it."""
-    slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
-    if not isinstance(problem.penalty, L2):
-        solver: AnySolver = Smoothed()
-    elif isinstance(problem.operator, Rows):
-        solver = DualCoordinate()
-    else:
-        solver = _solver_of(problem.operator.matrix)  # type: ignore[attr-defined]
-    return _solved_dual(problem, Point(point.w, point.b, slopes), solver)
-
-
-def _solver_of(X: Any) -> AnySolver:
-    """The usual solver for a matrix."""
-    n, d = X.shape
-    return choose(Traits(n, d, in_memory=not isinstance(X, ChunkedMatrix))).make()
-
-
-def _judge_smooth(
-    model: Any, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: AnySolver
-) -> Certificate:
-    """The certificate of problem ``k`` with the dual variables that the model kept, or good ones."""
-    alpha = model.solutions_[k].point.alpha if isinstance(model, LogisticRegression) else None
-    size = problem.s.size * (problem.n_classes if isinstance(problem, SoftmaxProblem) else 1)
-    if alpha is None or alpha.size != size:
-        alpha = _solved_dual(problem, point, solver)
-    return certify_point(problem, Point(point.w, point.b, alpha))
-
-
-def _solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolver) -> Float:
-    solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
-    assert solution.point.alpha is not None
-    return solution.point.alpha
 
 
 def _verdict(problem: str, tasks: Sequence[Task], certificates: list[Certificate]) -> Verdict:

@@ -1,0 +1,174 @@
+"""What a fitted model, ours or scikit-learn's, says about its own solution: classes, intercept, dual variables.
+
+A model that kept no dual variables gets good ones by solving, which is generous to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator as Model
+from sklearn.base import is_outlier_detector
+
+from maxmargin.estimators._machinery.multiclass import BinaryTask, by_pair
+from maxmargin.estimators._machinery.problems import certificate_at, l1_share, street_certificate
+from maxmargin.estimators._machinery.task import Task
+from maxmargin.loop.certificate import certify_point
+from maxmargin.loop.minimize import minimize
+from maxmargin.operators import ChunkedMatrix, Rows
+from maxmargin.operators.rows import Matrix, is_sparse
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
+from maxmargin.protocols import Array, Float, Intercept
+from maxmargin.solvers import DualCoordinate, Smoothed
+from maxmargin.solvers.choice import Traits, choose
+from maxmargin.solvers.solver import AnySolver
+
+DUAL_BOUND_TOL = 1e-8
+DUAL_BOUND_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a model was fitted on."""
+
+    X: Matrix
+    y: Array
+    weights: Float  # of the samples
+
+
+def targets(model: Model, data: Samples) -> Iterator[tuple[Float, Point]]:
+    """Each target with the coefficients that were fitted to it."""
+    y = data.y.astype(np.float64).reshape(data.X.shape[0], -1)
+    coef = np.asarray(model.coef_, dtype=np.float64).reshape(y.shape[1], -1)
+    biases = np.broadcast_to(model.intercept_, y.shape[1])
+    for k in range(y.shape[1]):
+        yield np.ascontiguousarray(y[:, k]), Point(coef[k], float(biases[k]))
+
+
+def check_fitted_size(model: Model, n: int) -> None:
+    fitted_on = getattr(model, "shape_fit_", None)
+    if fitted_on is not None and fitted_on[0] != n:
+        raise ValueError(f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {n}.")
+
+
+def codes_of(model: Model, data: Samples) -> Array:
+    """For every sample the index of its class."""
+    codes = np.searchsorted(model.classes_, data.y)
+    codes = np.minimum(codes, model.classes_.size - 1)
+    unknown = model.classes_[codes] != data.y
+    if unknown.any():
+        raise ValueError(
+            f"y has the label {data.y[unknown].tolist()[0]!r}, which is not one of the model's classes "
+            f"{model.classes_.tolist()!r}; pass the labels of the fit."
+        )
+    return codes
+
+
+def intercept_of(model: Model, automatic: Intercept) -> Intercept:
+    """The kind of intercept of a fitted model; scikit-learn's have no choice."""
+    chosen: Intercept | Literal["auto"] = getattr(model, "intercept", "auto")
+    if chosen != "auto":
+        return chosen
+    return automatic if getattr(model, "fit_intercept", True) else None
+
+
+def norm_formula(model: Model) -> str:
+    """The penalty of a linear model, as a formula."""
+    r = l1_share(model)
+    return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+
+
+def tasks_with_variables(model: Model, tasks: list[BinaryTask], n: int) -> Iterator[tuple[BinaryTask, Float, float]]:
+    """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
+    dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
+    if getattr(model, "multi_class", "ovo") == "ovo" and model.classes_.size > 2:
+        codes = np.repeat(np.arange(model.classes_.size), model.n_support_)
+        dual_coef = by_pair(dual_coef, codes, model.classes_.size)
+    for k, task in enumerate(tasks):
+        alpha = np.zeros(n)
+        alpha[model.support_] = dual_coef[k]
+        yield task, alpha[task.members], float(model.intercept_[k])
+
+
+def only_task(model: Model, data: Samples) -> tuple[Task, Float, float]:
+    """The one task of a model without classes, with its dual variables and intercept."""
+    n = data.X.shape[0]
+    dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
+    alpha = np.zeros(n)
+    alpha[model.support_] = dual_coef[0]
+    task = Task("one class" if is_outlier_detector(model) else "regression", np.arange(n), data.y.astype(np.float64))
+    return task, alpha, float(model.intercept_[0])
+
+
+def best_tube(errors: Float, s: Float, nu: float) -> float:
+    """The ``epsilon`` that minimises ``nu S epsilon + sum_i s_i max(0, errors_i - epsilon)``: a weighted quantile."""
+    order = np.argsort(-errors)
+    outside = np.cumsum(s[order])  # weight of the errors down to each
+    return float(errors[order[min(np.searchsorted(outside, nu * s.sum()), errors.size - 1)]])
+
+
+def float_row(matrix: Matrix, k: int) -> Float:
+    """Row ``k`` of a dense or sparse matrix."""
+    dense = matrix.toarray() if is_sparse(matrix) else matrix
+    return np.asarray(dense[k], dtype=np.float64)
+
+
+def kept_dual(model: Model, k: int, task: Task) -> Float | None:
+    """The dual variables of a linear model, if it kept them."""
+    if not hasattr(model, "dual_coef_"):
+        return None
+    alpha = np.zeros(int(max(model.support_.max(initial=-1), task.members.max(initial=-1))) + 1)
+    alpha[model.support_] = model.dual_coef_[k]
+    return alpha[task.members]
+
+
+def dual_bound(problem: Problem, point: Point) -> Float:
+    """Good dual variables for a problem, found by solving it."""
+    slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
+    if not isinstance(problem.penalty, L2):
+        solver: AnySolver = Smoothed()
+    elif isinstance(problem.operator, Rows):
+        solver = DualCoordinate()
+    else:
+        solver = usual_solver(problem.operator.matrix)  # type: ignore[attr-defined]
+    return solved_dual(problem, Point(point.w, point.b, slopes), solver)
+
+
+def usual_solver(X: Matrix) -> AnySolver:
+    """The usual solver for a matrix."""
+    n, d = X.shape
+    return choose(Traits(n, d, in_memory=not isinstance(X, ChunkedMatrix))).make()
+
+
+def solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolver) -> Float:
+    solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
+    assert solution.point.alpha is not None
+    return solution.point.alpha
+
+
+def street_certificate_of(model: Model, k: int, problem: BoxQP | HullDistance, alpha: Float, b: float) -> Certificate:
+    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much."""
+    totals = problem.totals if isinstance(problem, BoxQP) else np.full(2, problem.total)
+    rho = float(np.abs(totals).sum() / np.abs(alpha).sum())
+    if isinstance(problem, HullDistance):
+        return street_certificate(problem, rho * float_row(model.coef_, k), rho * b, rho, rho * alpha)
+    return certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
+
+
+def smooth_certificate_of(
+    model: Model, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: AnySolver
+) -> Certificate:
+    """The certificate of problem ``k`` with the dual variables that the model kept, or good ones."""
+    alpha = model.solutions_[k].point.alpha if hasattr(model, "solutions_") else None
+    size = problem.s.size * (problem.n_classes if isinstance(problem, SoftmaxProblem) else 1)
+    if alpha is None or alpha.size != size:
+        alpha = solved_dual(problem, point, solver)
+    return certify_point(problem, Point(point.w, point.b, alpha))
