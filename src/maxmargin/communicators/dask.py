@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,13 @@ from maxmargin.communicators.faults import ClientLost
 from maxmargin.communicators.ordered import ordered_sum
 from maxmargin.protocols import Communicator, Float
 
+if TYPE_CHECKING:
+    from distributed import Client, Future, Worker
+
+S = TypeVar("S")
 T = TypeVar("T")
 Collective = Literal["allgather", "allreduce", "broadcast"]
+Answer = dict[Literal["array", "error"], Float | Exception]
 
 GLANCE = 0.5  # seconds after which the watchdog looks again whether all workers are there
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
@@ -52,18 +57,19 @@ class Meeting:
         self._outcome: asyncio.Future[Float] | None = None
         self._broken: Exception | None = None
 
-    async def exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> dict[str, Any]:
+    async def exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> Answer:
         """What the collective gives for the arrays that all clients bring in round ``number``, or an error."""
         try:
             return {"array": await self._outcome_of(rank, number, collective, x)}
         except Exception as error:  # raised by the one who asked
             return {"error": error}
 
-    async def answer(self, **message: Any) -> dict[str, Any]:
+    async def answer(self, rank: int, number: int, collective: Collective, x: Float | None) -> dict[str, object]:
         """:meth:`exchange` for a client on another worker."""
         from distributed.protocol import to_serialize
 
-        return {kind: to_serialize(content) for kind, content in (await self.exchange(**message)).items()}
+        reply = await self.exchange(rank, number, collective, x)
+        return {kind: to_serialize(content) for kind, content in reply.items()}
 
     def stop(self, reason: Exception) -> None:
         """Break the meeting: this round and all later ones raise ``reason``."""
@@ -89,7 +95,8 @@ class Meeting:
         return await asyncio.shield(outcome)
 
     def _conclude(self, collective: Collective) -> None:
-        parts: Any = [self._brought[rank] for rank in range(self._size)]
+        brought = [self._brought[rank] for rank in range(self._size)]
+        parts = [part for part in brought if part is not None]  # only rank 0 brings something to a broadcast
         outcome, self._outcome = self._outcome, None
         self._brought = {}
         self._round += 1
@@ -152,11 +159,11 @@ class DaskCommunicator:
             raise ClientLost("The worker of client 0, where the clients meet, cannot be reached.") from error
         if answer is None:  # the worker knows of no such meeting any more
             raise ClientLost(f"Client {self.rank} was stopped, because another one has failed.")
-        if "error" in answer:
-            raise answer["error"]
+        if isinstance(reason := answer.get("error"), Exception):
+            raise reason
         return np.array(answer["array"])  # one's own: clients of one process would share it
 
-    async def _ask(self, collective: Collective, x: Float | None) -> Any:
+    async def _ask(self, collective: Collective, x: Float | None) -> Answer | None:
         from distributed.protocol import to_serialize
 
         message = {"rank": self.rank, "number": self._round, "collective": collective}
@@ -168,9 +175,9 @@ class DaskCommunicator:
 
 
 def run_on_dask(
-    client: Any,
-    program: Callable[[Communicator, Any], T],
-    shards: Sequence[Any],
+    client: Client | None,
+    program: Callable[[Communicator, S], T],
+    shards: Sequence[S | Future | list[Future]],
     *,
     workers: Sequence[str] | None = None,
     timeout: float = 60.0,
@@ -218,7 +225,7 @@ def run_on_dask(
         pin = {"allow_other_workers": False, "pure": False, "retries": 0}
         name = f"maxmargin_{uuid.uuid4().hex}"
         cluster.run(_open, name, size, timeout, workers=places[:1])
-        tasks: list[Any] = []
+        tasks: list[Future] = []
         try:
             for rank, (shard, worker) in enumerate(zip(shards, places, strict=True)):
                 who = (rank, size, places[0], name, timeout)
@@ -230,7 +237,7 @@ def run_on_dask(
             _end(cluster, tasks, places, name, timeout)
 
 
-def group_by_worker(client: Any, chunks: Sequence[Any]) -> dict[str, list[Any]]:
+def group_by_worker(client: Client, chunks: Sequence[Future]) -> dict[str, list[Future]]:
     """The chunks of each worker, as far as they lie on the cluster already: none of them has to move.
 
     Parameters
@@ -250,13 +257,13 @@ def group_by_worker(client: Any, chunks: Sequence[Any]) -> dict[str, list[Any]]:
     """
     with client.as_current():
         homes = _homes(client, chunks)
-    groups: dict[str, list[Any]] = {}
+    groups: dict[str, list[Future]] = {}
     for chunk, worker in zip(chunks, homes, strict=True):
         groups.setdefault(worker, []).append(chunk)
     return groups
 
 
-def _task(program: Callable[[Communicator, Any], T], who: tuple[int, int, str, str, float], shard: Any) -> T:
+def _task(program: Callable[[Communicator, S], T], who: tuple[int, int, str, str, float], shard: S) -> T:
     with _memory_kept():
         return program(DaskCommunicator(*who), shard)
 
@@ -270,33 +277,33 @@ def _memory_kept() -> Iterator[None]:
     """
     trim = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
     library = ctypes.CDLL(None) if trim.isdigit() and sys.platform == "linux" else None
-    if not hasattr(library, "mallopt"):  # another C library, or nothing to be undone
+    if library is None or not hasattr(library, "mallopt"):  # another C library, or nothing to be undone
         yield
         return
-    library.mallopt(M_TRIM_THRESHOLD, 2**30)  # type: ignore[union-attr]
-    library.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)  # type: ignore[union-attr]
+    library.mallopt(M_TRIM_THRESHOLD, 2**30)
+    library.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
     try:
         yield
     finally:
-        library.mallopt(M_MMAP_THRESHOLD, 2**17)  # type: ignore[union-attr]  # its default
-        library.mallopt(M_TRIM_THRESHOLD, int(trim))  # type: ignore[union-attr]
-        library.malloc_trim(0)  # type: ignore[union-attr]
+        library.mallopt(M_MMAP_THRESHOLD, 2**17)  # its default
+        library.mallopt(M_TRIM_THRESHOLD, int(trim))
+        library.malloc_trim(0)
 
 
-def _open(name: str, size: int, timeout: float, dask_worker: Any) -> None:
+def _open(name: str, size: int, timeout: float, dask_worker: Worker) -> None:
     dask_worker.handlers[name] = Meeting(size, timeout).answer
 
 
-async def _close(name: str, timeout: float, dask_worker: Any) -> None:
+async def _close(name: str, timeout: float, dask_worker: Worker) -> None:
     dask_worker.handlers[name].__self__.stop(ClientLost("This client was stopped, because another one has failed."))
     asyncio.get_running_loop().call_later(timeout, dask_worker.handlers.pop, name)  # those who come late learn why
 
 
-def _watch(client: Any, tasks: list[Any], places: list[str]) -> list[Any]:
+def _watch(client: Client, tasks: list[Future], places: list[str]) -> list[T]:
     """Wait for the results, and notice when one of them will not come."""
     from distributed import wait
 
-    results: dict[int, Any] = {}
+    results: dict[int, T] = {}
     while len(results) < len(tasks):
         waiting = [task for rank, task in enumerate(tasks) if rank not in results]
         with suppress(TimeoutError, CancelledError):
@@ -320,7 +327,7 @@ def _reason(errors: list[BaseException]) -> BaseException:
     return own[0] if own else errors[0]
 
 
-def _check_nobody_is_lost(client: Any, places: list[str]) -> None:
+def _check_nobody_is_lost(client: Client, places: list[str]) -> None:
     there = client.nthreads()
     lost = [rank for rank, place in enumerate(places) if place not in there]
     if lost:
@@ -330,7 +337,7 @@ def _check_nobody_is_lost(client: Any, places: list[str]) -> None:
         )
 
 
-def _end(client: Any, tasks: list[Any], places: list[str], name: str, timeout: float) -> None:
+def _end(client: Client, tasks: list[Future], places: list[str], name: str, timeout: float) -> None:
     """Let clients that still run meet an error in their next round, wait a little for that, and forget the tasks."""
     from distributed import wait
 
@@ -343,7 +350,7 @@ def _end(client: Any, tasks: list[Any], places: list[str], name: str, timeout: f
     client.cancel(tasks, force=True)
 
 
-def _places(client: Any, shards: Sequence[Any], timeout: float) -> list[str]:
+def _places(client: Client, shards: Sequence[object], timeout: float) -> list[str]:
     """The worker of each shard: the one that holds it if there is room, which is so unless one was lost, or another."""
     held = [rank for rank, shard in enumerate(shards) if _futures_of(shard)]
     homes = _homes(client, [_futures_of(shards[rank])[0] for rank in held])
@@ -361,7 +368,7 @@ def _places(client: Any, shards: Sequence[Any], timeout: float) -> list[str]:
     return [places[rank] for rank in range(len(shards))]
 
 
-def _homes(client: Any, futures: Sequence[Any]) -> list[str]:
+def _homes(client: Client, futures: Sequence[Future]) -> list[str]:
     """The worker of each future; of several that hold it, the one with the fewest so far."""
     from distributed import wait
 
@@ -382,25 +389,25 @@ def _homes(client: Any, futures: Sequence[Any]) -> list[str]:
     return homes
 
 
-def _futures_of(shard: Any) -> list[Any]:
+def _futures_of(shard: object) -> list[Future]:
     from distributed import Future
 
     return [part for part in (shard if isinstance(shard, list | tuple) else [shard]) if isinstance(part, Future)]
 
 
-def _sent(client: Any, shard: Any, worker: str) -> Any:
+def _sent(client: Client, shard: object, worker: str) -> object:
     """A shard that is on the cluster as it is, and any other one sent to its worker."""
     return shard if _futures_of(shard) else client.scatter([shard], workers=[worker], hash=False)[0]
 
 
-def _wait_for_room(client: Any, size: int, timeout: float) -> None:
+def _wait_for_room(client: Client, size: int, timeout: float) -> None:
     """Give a cluster that grows, or replaces a lost worker, some time."""
     began = time.monotonic()
     while sum(client.nthreads().values()) < size and time.monotonic() - began < timeout:
         time.sleep(0.1)
 
 
-def _check_room(client: Any, places: list[str]) -> None:
+def _check_room(client: Client, places: list[str]) -> None:
     _check_nobody_is_lost(client, places)
     threads = client.nthreads()
     for worker, clients in Counter(places).items():
@@ -412,7 +419,7 @@ def _check_room(client: Any, places: list[str]) -> None:
 
 
 @contextmanager
-def _cluster(client: Any, size: int) -> Iterator[Any]:
+def _cluster(client: Client | None, size: int) -> Iterator[Client]:
     """The given cluster, the current one, or one for the time being."""
     try:
         from distributed import Client, LocalCluster, get_client

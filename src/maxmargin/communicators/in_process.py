@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from maxmargin.communicators.ordered import ordered_sum
 from maxmargin.protocols import Communicator, Float
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
 class InProcess:
     """One of several clients that meet at a barrier."""
 
-    def __init__(self, rank: int, size: int, table: list[Any], barrier: threading.Barrier) -> None:
+    def __init__(self, rank: int, size: int, table: list[Float], barrier: threading.Barrier) -> None:
         self.rank, self.size = rank, size
         self._table, self._barrier = table, barrier
 
@@ -39,7 +40,7 @@ class InProcess:
         return out
 
 
-def run_in_process(program: Callable[[Communicator, Any], T], shards: Sequence[Any], timeout: float = 60.0) -> list[T]:
+def run_in_process(program: Callable[[Communicator, S], T], shards: Sequence[S], timeout: float = 60.0) -> list[T]:
     """Run ``program(communicator, shard)`` in a thread for each shard, and return what they return.
 
     Parameters
@@ -60,9 +61,9 @@ def run_in_process(program: Callable[[Communicator, Any], T], shards: Sequence[A
 
     """
     size = len(shards)
-    table: list[Any] = [None] * size
+    table = [np.empty(0)] * size
     barrier = threading.Barrier(size, timeout=timeout)
-    results: list[Any] = [None] * size
+    results: dict[int, T] = {}
     errors: list[BaseException | None] = [None] * size
 
     def client(rank: int) -> None:
@@ -83,4 +84,4 @@ def run_in_process(program: Callable[[Communicator, Any], T], shards: Sequence[A
         raise own[0]
     if raised:
         raise TimeoutError(f"A client waited for the others for more than {timeout:g} seconds in one round.")
-    return results
+    return [results[rank] for rank in range(size)]

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from maxmargin.communicators.faults import ClientLost, supervise
 from maxmargin.communicators.ordered import ordered_sum
 from maxmargin.protocols import Communicator, Float
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 LARGE = 10_000  # numbers above which the ranks share the work of a sum
@@ -27,6 +28,35 @@ NAP = 1e-3  # seconds of the longest sleep
 TRY_AGAIN = 75  # exit code of a job that lost a client: EX_TEMPFAIL of sysexits.h
 
 _give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0.0))
+
+
+class Request(Protocol):
+    """What is used of ``mpi4py.MPI.Request``."""
+
+    def Test(self) -> bool:
+        """Whether the collective is done."""
+
+
+class Ranks(Protocol):
+    """What is used of ``mpi4py.MPI.Comm``."""
+
+    def Get_rank(self) -> int:
+        """Of this process."""
+
+    def Get_size(self) -> int:
+        """Number of processes."""
+
+    def Iallgather(self, mine: Float, everything: Float) -> Request:
+        """Begin to gather the arrays of all."""
+
+    def Ialltoall(self, mine: Float, everything: Float) -> Request:
+        """Begin to give every rank its slice."""
+
+    def Ibcast(self, array: Float) -> Request:
+        """Begin to send the array of rank 0."""
+
+    def Abort(self, code: int) -> None:
+        """End the job."""
 
 
 class MpiCommunicator:
@@ -50,9 +80,9 @@ class MpiCommunicator:
 
     """
 
-    def __init__(self, comm: Any = None, timeout: float = 60.0) -> None:
+    def __init__(self, comm: Ranks | None = None, timeout: float = 60.0) -> None:
         self._comm = world() if comm is None else comm
-        self._request: Any = None
+        self._request: Request | None = None
         self.rank: int = self._comm.Get_rank()
         self.size: int = self._comm.Get_size()
         self.timeout = timeout
@@ -86,7 +116,7 @@ class MpiCommunicator:
         """End all ranks of the job at once."""
         self._comm.Abort(code)
 
-    def _wait(self, request: Any) -> None:
+    def _wait(self, request: Request) -> None:
         self._request = request  # which keeps the arrays alive: a late rank may write to them after an error
         if request.Test():
             return
@@ -106,10 +136,10 @@ class MpiCommunicator:
 
 
 def run_on_mpi(
-    program: Callable[[Communicator, Any], T],
-    shard_of: Callable[[int, int], Any],
+    program: Callable[[Communicator, S], T],
+    shard_of: Callable[[int, int], S],
     *,
-    comm: Any = None,
+    comm: Ranks | None = None,
     timeout: float = 60.0,
 ) -> T:
     """Run ``program(communicator, shard_of(rank, size))`` in every rank, and return what it returned in this one.
@@ -196,7 +226,7 @@ def mpirun() -> str:
     return found
 
 
-def world() -> Any:
+def world() -> Ranks:
     """All ranks of the job."""
     try:
         from mpi4py import MPI
@@ -205,4 +235,5 @@ def world() -> Any:
             "The clients are to talk through MPI, but mpi4py cannot be loaded; "
             "install it with: pip install maxmargin[mpi], and an MPI library if there is none."
         ) from error
-    return MPI.COMM_WORLD
+    ranks: Ranks = MPI.COMM_WORLD
+    return ranks
