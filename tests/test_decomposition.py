@@ -1,5 +1,7 @@
 """Block decomposition: shrinking, precision, the cache and the face steps; the zoo is in test_solvers.py."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 
 import referee
+import zoo
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Status
 from maxmargin.operators import KernelGram, gram
@@ -15,11 +18,17 @@ from maxmargin.operators.gram import StoredGram
 from maxmargin.operators.row_cache import RowCache
 from maxmargin.parts import losses, penalties
 from maxmargin.parts.kernels import RBF, Linear, Polynomial
+from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers.kernels import decomposition
-from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState
+from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState, loops, state
 from maxmargin.threads import Workers
+
+KERNEL_CASES = [
+    case
+    for case in zoo.cases()
+    if "decomposition" not in case.hard_for and Decomposition().supports(case.build()) is None
+]
 
 
 def noisy(n=1500, d=8, seed=0, flip=0.1):
@@ -54,13 +63,13 @@ def test_the_certificate_is_the_referees_with_float32_rows(C, layout):
 def test_the_estimate_of_rounding_covers_it(C):
     X, y = noisy(3000)
     problem = problem_of(X, y, C)
-    state = Decomposition(shrinking=False).start(problem, None)
-    while state.relative_gap > 0.05:
-        state.step()
-    assert state.cache.arena.dtype == np.float32
-    exact = problem.operator.apply(state.qp.expansion(state.variables()))
-    assert 0.0 < np.abs(state.live - exact).max() < 2.0 * state.drift
-    assert state.drift < 100.0 * np.abs(state.live - exact).max()
+    progress = Decomposition(shrinking=False).start(problem, None)
+    while progress.relative_gap > 0.05:
+        progress.step()
+    assert progress.cache.arena.dtype == np.float32
+    exact = problem.operator.apply(progress.qp.expansion(progress.variables()))
+    assert 0.0 < np.abs(progress.live - exact).max() < 2.0 * progress.drift
+    assert progress.drift < 100.0 * np.abs(progress.live - exact).max()
 
 
 def test_screening_does_not_change_the_certificate(monkeypatch):
@@ -86,17 +95,17 @@ def test_with_and_without_shrinking_the_optimum_is_the_same():
 
 def test_samples_that_were_left_out_by_mistake_come_back(monkeypatch):
     # Leaving out everything that is at a bound for a moment is wrong again and again; the result must not show it.
-    honest, shrink, back = decomposition._in_the_middle, DecompositionState._shrink, []
+    honest, shrink, back = loops.settled, DecompositionState._shrink, []
 
     def hasty_shrink(self):
-        monkeypatch.setattr(decomposition, "_in_the_middle", lambda a, e, low, high, *_: (a <= low) | (a >= high))
+        monkeypatch.setattr(loops, "settled", lambda a, e, low, high, *_: (a <= low) | (a >= high))
         shrink(self)
-        monkeypatch.setattr(decomposition, "_in_the_middle", honest)
+        monkeypatch.setattr(loops, "settled", honest)
 
     widen = RowCache.widen
     monkeypatch.setattr(RowCache, "widen", lambda self, samples: (back.append(samples.size), widen(self, samples)))
     monkeypatch.setattr(DecompositionState, "_shrink", hasty_shrink)
-    monkeypatch.setattr(decomposition, "SHRINK_AGE", 2)
+    monkeypatch.setattr(state, "SHRINK_AGE", 2)
     X, y = noisy(2000)
     solution = minimize(problem_of(X, y, 1.0), Decomposition(), tol=1e-6, max_time=60.0)
     assert solution.status is Status.CONVERGED
@@ -159,24 +168,73 @@ def test_history_tells_what_the_time_went_into():
     assert {"seconds_kernel", "seconds_block", "seconds_update", "seconds_choice"} <= set(counters)
 
 
-def test_first_block_is_the_steepest_feasible_descent():
-    """Inventory 0-31, against brute force over all pairs of ends."""
+def random_program(groups, seed):
+    """A program of few variables, and a feasible point at which some of them are at their bounds."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(6, 9))
+    a = rng.integers(0, 3, size=n) / 2.0 + np.where(rng.random(n) < 0.3, 0.25, 0.0)
+    low, high = np.zeros(n), np.where(rng.random(n) < 0.1, a, np.maximum(a, 1.0))  # some cannot move at all
+    group = rng.integers(0, max(1, groups), size=n)
+    totals = np.array([a[group == g].sum() for g in range(groups)])
+    gram = KernelGram(RBF(0.5), rng.standard_normal((n, 2)))
+    q = np.round(3.0 * rng.standard_normal(n), int(rng.integers(0, 4)))
+    return BoxQP(gram, q, low, high, np.zeros(n), np.arange(n), group, totals), a
+
+
+def steepest_value(qp, a, size, allowed):
+    """Of ``e^T d``, over every ``d`` of -1, 0 and 1 that is feasible and has few entries, all of them allowed."""
+    d = np.array(list(itertools.product((-1, 0, 1), repeat=a.size)))
+    feasible = (np.count_nonzero(d, axis=1) <= size) & ~d[:, ~allowed].any(axis=1)
+    feasible &= ~((d > 0) & (a >= qp.high)).any(axis=1) & ~((d < 0) & (a <= qp.low)).any(axis=1)
+    for g in range(qp.totals.size):
+        feasible &= d[:, qp.group == g].sum(axis=1) == 0
+    return (d[feasible] @ (qp.q - qp.scores(a))).max()
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(100))
+def test_the_working_set_is_that_of_the_steepest_feasible_direction(groups, seed):
+    """Inventory 0-31, against brute force over all directions."""
+    qp, a = random_program(groups, seed)
+    for size in (2, 3, 4, 5):
+        started = Decomposition(block_size=size).start(qp, Point(a, 0.0, a))
+        block = started.blocks.choose(started.active, started.order, iterations=16)  # past the first, small blocks
+        assert block.size == np.unique(block).size <= size
+        everybody, chosen = np.ones(a.size, dtype=bool), np.isin(np.arange(a.size), block)
+        best = steepest_value(qp, a, size, everybody)
+        assert steepest_value(qp, a, size, chosen) == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_the_worst_pair_is_in_every_block(size):
+    """Also beside what is kept of the last block."""
     X, y = noisy(300)
-    C = 1.0
-    qp = decomposition.BoxQP.of(problem_of(X, y, C))
-    rng = np.random.default_rng(0)
-    a = qp.feasible(np.where(rng.random(300) < 0.5, rng.random(300) * y, 0.0))
-    state = DecompositionState(qp, Decomposition(block_size=40), a)
-    state.iterations = 16  # past the first, small blocks
-    block = state._choose_block()
-    e = qp.q - qp.scores(a)
-    rises, falls = a < qp.high, a > qp.low
-    middle = 0.5 * (e[rises].max() + e[falls].min())
-    top = [v for v in np.argsort(-e) if rises[v] and e[v] > middle][:20]
-    bottom = [v for v in np.argsort(e) if falls[v] and e[v] < middle]
-    assert set(top) <= set(block.tolist())
-    chosen_bottom = set(block.tolist()) - set(top)
-    assert chosen_bottom == set([v for v in bottom if v not in top][: len(chosen_bottom)])
+    progress = Decomposition(block_size=size).start(problem_of(X, y), None)
+    for _ in range(50):
+        e, active = progress.order.e, progress.active
+        block = progress.blocks.choose(active, progress.order, progress.iterations)
+        up, down = block[active.rises[block]], block[active.falls[block]]
+        assert e[up].max() == e[active.rises].max()
+        assert e[down].min() == e[active.falls].min()
+        progress._step_on_block()
+        progress.iterations += 1
+        progress.take_stock()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+@pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
+def test_blocks_of_any_size_reach_the_optimum(case, size):
+    solution = minimize(case.build(), Decomposition(block_size=size), tol=1e-6, max_time=60.0)
+    assert solution.status is Status.CONVERGED, solution.message
+    value, certificate = referee.reference_optimum(case.describe()), solution.certificate
+    accuracy = 1e-7 * max(abs(value), abs(certificate.primal)) + 1e-9
+    assert certificate.dual - accuracy <= value <= certificate.primal + accuracy
+
+
+@pytest.mark.parametrize("size", [-3, 0, 1])
+def test_a_block_of_less_than_two_is_refused(size):
+    with pytest.raises(ValueError, match=rf"block_size={size} is too small.*at least 2"):
+        Decomposition(block_size=size)
 
 
 @given(st.integers(0, 2**32 - 1))

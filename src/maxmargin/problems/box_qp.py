@@ -24,7 +24,7 @@ from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.bisection import middle_minimiser
 from maxmargin.operators import Gram
 from maxmargin.problems.point import Certificate, Point, Status
-from maxmargin.problems.problem import Problem
+from maxmargin.problems.problem import Problem, balanced
 from maxmargin.protocols import Float, Index, Loss
 
 BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 that `q` is not rounded
@@ -58,12 +58,14 @@ class BoxQP:
         return None
 
     @classmethod
-    def of(cls, problem: Problem) -> BoxQP:
-        """The dual of a problem with a kernel and a piecewise quadratic loss."""
+    def of(cls, problem: Problem | BoxQP) -> BoxQP:
+        """The dual of a problem with a kernel and a piecewise quadratic loss; a program is itself."""
+        if isinstance(problem, BoxQP):
+            return problem
         q, D, low, high = dual_pieces(problem)
         sides, n = q.shape
         return cls(
-            gram=problem.operator,  # type: ignore[arg-type]
+            gram=problem.gram,
             q=q.ravel(),
             low=low.ravel(),
             high=high.ravel(),
@@ -149,6 +151,25 @@ class BoxQP:
             members = np.flatnonzero(self.group == g)
             a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
         return a
+
+    def near(self, warm: Point | None) -> Float:
+        """Feasible variables near those of a point of this program, or of the problem behind it, or near zero."""
+        if warm is None or warm.alpha is None:
+            return self.feasible(np.zeros_like(self.q))
+        return self.feasible(warm.alpha if self.fits(warm) else warm.alpha[self.sample])
+
+    def point(self, problem: Problem | BoxQP, a: Float, fa: Float) -> Point:
+        """The point of a problem, or of this program, for variables with the scores ``fa``.
+
+        The best multiplier for them is the intercept.
+        """
+        beta, b = self.expansion(a), self.values(a, fa)[2]
+        if isinstance(problem, BoxQP):
+            return Point(beta / self.lam, float(b[0]) if b.size else 0.0, a.copy())
+        intercept = float(b[0]) if b.size else self.shift * float(beta.sum())
+        if b.size:
+            beta = balanced(beta)  # or the certificate would do it, and could not use one product for both values
+        return Point(beta / self.lam, intercept, beta)
 
 
 def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -12,12 +12,14 @@ from maxmargin._jit import compiled
 from maxmargin.operators.row_cache import BATCH, RowCache
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
-from maxmargin.problems.problem import Problem, balanced
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.solver import Needs, Solver, State
 
-ROUND_WORK = 20_000_000  # gradient entries updated per round: tens of milliseconds
-ROUND_EVALUATIONS = 5_000_000  # kernel values per round: Ctrl-C waits for it
+ROUND_WORK = 20_000_000  # gradient entries that are updated in a round: tens of milliseconds
+STEP_WORK = 1000  # entries that could be updated in the time that a step takes for few variables too
+LEAST_STEPS = 100  # of a round, however many variables there are
+ROUND_EVALUATIONS = 5_000_000  # kernel values that are computed in a round, for the end of which Ctrl-C waits
 SHRINK_EVERY = 1000  # steps
 TIGHTEN = 0.1  # factor on the inner tolerance once the whole problem meets it
 PRECISION = 1e-14  # of the gradient, relative to its size: no step is worth less
@@ -51,14 +53,9 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
 
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> SMOState:
         """A feasible point near zero, or near a given one."""
-        qp = problem if isinstance(problem, BoxQP) else BoxQP.of(problem)
-        a = np.zeros_like(qp.q)
-        if warm is not None and warm.alpha is not None:
-            a = warm.alpha.copy() if warm.alpha.size == a.size else warm.alpha[qp.sample]
-        a = qp.feasible(a)
-        cache = RowCache(qp.gram, self.max_memory, 1.0 / qp.lam, qp.shift)
-        f = cache.combine(qp.expansion(a))
-        diagonal = qp.gram.diagonal() / qp.lam + qp.shift
+        qp = BoxQP.of(problem)
+        a, cache = qp.near(warm), RowCache(qp.gram, self.max_memory, 1.0 / qp.lam, qp.shift)
+        f, diagonal = cache.combine(qp.expansion(a)), qp.gram.diagonal() / qp.lam + qp.shift
         state = SMOState(
             qp=qp,
             a=a,
@@ -74,9 +71,7 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
 
     def advance(self, problem: Problem | BoxQP, state: SMOState, limit: int) -> SMOState:
         """Steps until the round's work is spent, with as many checks of the whole problem as come up."""
-        budget = min(
-            limit, max(100, ROUND_WORK // (state.a.size + 1000))
-        )  # a step costs something for few variables too
+        budget = min(limit, max(LEAST_STEPS, ROUND_WORK // (state.a.size + STEP_WORK)))
         evaluations = state.cache.evaluations
         state.primal, state.dual = math.inf, -math.inf
         while budget > 0 and state.cache.evaluations - evaluations <= ROUND_EVALUATIONS:
@@ -96,15 +91,7 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
 
     def point(self, problem: Problem | BoxQP, state: SMOState) -> Point:
         """The variables, and the best multiplier for them as the intercept."""
-        state.synchronise()
-        qp, beta = state.qp, state.qp.expansion(state.a)
-        _, _, b = qp.values(state.a, state.G + qp.q - qp.D * state.a)
-        if isinstance(problem, BoxQP):
-            return Point(beta / qp.lam, float(b[0]) if b.size else 0.0, state.a.copy())
-        intercept = float(b[0]) if b.size else qp.shift * float(beta.sum())
-        if qp.totals.size:
-            beta = balanced(beta)  # or the certificate would do it, and could not use one product for both values
-        return Point(beta / qp.lam, intercept, beta)
+        return state.qp.point(problem, state.a, state.gradient() + state.qp.q - state.qp.D * state.a)
 
 
 @dataclass
@@ -122,9 +109,9 @@ class SMOState(State):
     violation: float = math.inf
     size: float = 1.0  # of the entries of the gradient
     exhausted: bool = False
-    since_shrink: int = 0
-    a_synced: Float | None = None
-    G_synced: Float | None = None
+    since_shrink: int = 0  # steps
+    a_synced: Float = field(init=False)  # variables, and their gradient, when all were active for the last time
+    G_synced: Float = field(init=False)
 
     def __post_init__(self) -> None:
         self.a_synced, self.G_synced = self.a.copy(), self.G.copy()
@@ -171,18 +158,19 @@ class SMOState(State):
         samples = samples[(self.cache.slot[samples] < 0) & (samples != wanted)]
         return np.append(samples, wanted)
 
+    def gradient(self) -> Float:
+        """The gradient of all variables: that of those that were left out is brought up to date."""
+        if self.active == self.a.size:
+            return self.G
+        qp, out, moved, G = self.qp, self.order[self.active :], self.a - self.a_synced, self.G.copy()
+        f = self.cache.combine(qp.expansion(moved))
+        G[out] = self.G_synced[out] + f[qp.sample[out]] + qp.D[out] * moved[out]
+        return G
+
     def synchronise(self) -> None:
-        """Bring the gradient of the variables that were left out up to date. Sets: ``G``, and all are active."""
-        assert self.a_synced is not None
-        if self.active < self.a.size:
-            assert self.G_synced is not None
-            f = self.cache.combine(self.qp.expansion(self.a - self.a_synced))
-            out = self.order[self.active :]
-            self.G[out] = (
-                self.G_synced[out] + f[self.qp.sample[out]] + self.qp.D[out] * (self.a[out] - self.a_synced[out])
-            )
-            self.order.sort()
-            self.active = self.a.size
+        """Let all variables be active again. Sets: ``G, order, active`` and what the next time begins with."""
+        self.G, self.active = self.gradient(), self.a.size
+        self.order.sort()
         self.a_synced, self.G_synced = self.a.copy(), self.G.copy()
 
     def checkpoint(self) -> None:
