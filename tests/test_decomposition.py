@@ -310,5 +310,5 @@ def test_left_out_samples_are_checked_in_the_precision_that_the_gap_needs(n):
     X, y = make_classification(n, 8, n_informative=5, flip_y=0.1, random_state=0)
     y = np.where(y > 0, 1.0, -1.0)
     problem = problem_of(X, y, 1e4, kernel=RBF(1.0 / (8.0 * X.var())))
-    solution = minimize(problem, Decomposition(tol=1e-8), tol=1e-8, max_time=60.0)
+    solution = minimize(problem, Decomposition(tol=1e-8), tol=1e-8)
     assert solution.status is Status.CONVERGED
