@@ -42,6 +42,14 @@ def test_the_formulas_of_the_page_are_those_of_the_code(row, parameter):
     assert loss.dual_range(1.0) == (evaluate(low), evaluate(high))
 
 
+def test_the_traits_of_the_page_are_those_of_the_code():
+    page = (ROOT / "docs" / "losses.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (yes|no) \| (yes|no) \| (\d) \|$", page, flags=re.M)
+    assert len(listed) == len(TABLE)
+    for name, classes, kinked, pieces in listed:
+        assert getattr(losses, name)().traits == (classes == "yes", kinked == "yes", int(pieces))
+
+
 def test_links_of_the_pages_lead_somewhere():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     for page in pages:

@@ -15,13 +15,10 @@ from maxmargin.cli.output import OPTIONS, CommandError, option
 from maxmargin.cli.predict import certify, predict
 from maxmargin.cli.train import OF_CLIENTS, estimator_of, has_clients, train
 from maxmargin.communicators.launcher import under_mpirun
+from maxmargin.parts.kernels import KERNELS, parameters_of
 
-KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed", "laplacian")  # the first five in LIBSVM's order
-KERNELS_WITH = {
-    "gamma": ("rbf", "poly", "sigmoid", "laplacian"),
-    "degree": ("poly",),
-    "coef0": ("poly", "sigmoid"),
-}
+OF_LIBSVM = ("linear", "poly", "rbf", "sigmoid", "precomputed")  # kernels by their numbers there
+KERNEL_NAMES = (*OF_LIBSVM, *(name for name in KERNELS if name not in OF_LIBSVM))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,7 +86,7 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     add("--linear", action="store_true", help="LinearSVC: linear scores, the intercept penalised")
     add("--loss", choices=("hinge", "squared_hinge"), help=told("loss", "what a margin below one costs"))
     kernel = told("kernel", "LIBSVM's numbers 0 to 4 also work")
-    add("-t", "--kernel", type=_kernel_name, choices=KERNELS, help=kernel)
+    add("-t", "--kernel", type=_kernel_name, choices=KERNEL_NAMES, help=kernel)
     add("-c", "--C", type=float, metavar="C", help=told("C", "weight of the losses"))
     add("-g", "--gamma", type=_bandwidth, metavar="GAMMA", help=told("gamma", "number, scale or auto"))
     add("-d", "--degree", type=int, metavar="N", help=told("degree", "of --kernel poly"))
@@ -139,7 +136,7 @@ def _with_default(name: str, text: str) -> str:
 
 
 def _kernel_name(text: str) -> str:
-    return KERNELS[int(text)] if text in ("0", "1", "2", "3", "4") else text
+    return OF_LIBSVM[int(text)] if text in ("0", "1", "2", "3", "4") else text
 
 
 def _bandwidth(text: str) -> str | float:
@@ -162,9 +159,10 @@ def _checked_train(arguments: argparse.Namespace) -> int:
                 raise CommandError(f"{option(name)} has no effect with --linear; leave one of the two away.")
     _refuse_idle_options_of_clients(arguments)
     kernel = given.get("kernel", "rbf")
-    for name, kernels in KERNELS_WITH.items():
-        if name in given and kernel not in kernels:
-            allowed = " or ".join(kernels)
+    for name in ("gamma", "degree", "coef0"):
+        having = [other for other in KERNELS if name in parameters_of(other)]
+        if name in given and kernel not in having:
+            allowed = " or ".join(having)
             raise CommandError(f"{option(name)} has no effect with --kernel {kernel}, only with {allowed}.")
     if arguments.quiet and (arguments.json or "verbose" in given):
         raise CommandError("--quiet contradicts --json and --verbose; leave one of them away.")
