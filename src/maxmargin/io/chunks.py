@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from maxmargin.io.libsvm import refuse_target
+from maxmargin.io.libsvm import Csr, refuse_target
 from maxmargin.io.parquet import parquet_chunks
 from maxmargin.io.spill import spill_libsvm
 from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.chunked import page_in
+from maxmargin.operators.rows import Matrix
 from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, Wording
 
@@ -43,9 +45,9 @@ class ChunkedData:
 
     X: ChunkedMatrix
     y: Array | None
-    _close: Callable[[], Any] = lambda: None
+    _close: Callable[[], object] = lambda: None
 
-    def chunks(self) -> Iterator[tuple[Any, Any]]:
+    def chunks(self) -> Iterator[tuple[Matrix, Array | None]]:
         """Samples and targets of one chunk after the other, for ``partial_fit``."""
         for some, chunk in zip(self.X.stretches, self.X.chunks(), strict=True):
             yield chunk, None if self.y is None else self.y[some]
@@ -62,9 +64,9 @@ class ChunkedData:
 
 
 def open_chunks(
-    source: Any,
+    source: PathLike | Matrix | Sequence[PathLike | Matrix],
     *,
-    target: Any = None,
+    target: PathLike | ArrayLike | None = None,
     memory: int = MEMORY,
     n_features: int | None = None,
     zero_based: bool = False,
@@ -139,7 +141,7 @@ def open_chunks(
     return ChunkedData(X, _targets(target, X.shape[0]))
 
 
-def pieces_of(source: Any) -> list[Any]:
+def pieces_of(source: object) -> list[Path | Matrix]:
     """What was given, as a list."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -156,7 +158,7 @@ def pieces_of(source: Any) -> list[Any]:
     raise ValueError("source must be a path, an array or sparse matrix, or a list of some of them; see open_chunks.")
 
 
-def format_of(pieces: list[Any], target: object, **of_text: object) -> str:
+def format_of(pieces: list[Path | Matrix], target: object, **of_text: object) -> str:
     """The format of all pieces; refuses options that are for another one."""
     kinds = [_kind_of(piece) for piece in pieces]
     for piece, kind in zip(pieces, kinds, strict=True):
@@ -179,7 +181,7 @@ def is_text(path: PathLike) -> bool:
     return not Path(path).is_dir() and _kind_of(Path(path)) == "libsvm"
 
 
-def _kind_of(piece: Any) -> str:
+def _kind_of(piece: Path | Matrix) -> str:
     if sparse.issparse(piece):
         return "sparse"
     if not isinstance(piece, Path):
@@ -191,7 +193,7 @@ def _kind_of(piece: Any) -> str:
     return {".npy": "dense", ".npz": "sparse", ".parquet": "Parquet", ".pq": "Parquet"}.get(suffix, "libsvm")
 
 
-def _dense(pieces: list[Any], memory: int) -> ChunkedMatrix:
+def _dense(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:
     """Stretches of arrays, which may be memory maps."""
     arrays = [map_npy(piece) if isinstance(piece, Path) else np.asanyarray(piece) for piece in pieces]
     for k, (piece, array) in enumerate(zip(pieces, arrays, strict=True)):
@@ -216,7 +218,7 @@ def map_npy(path: Path) -> Array:
         raise DataFileError(path, f"This is not a whole .npy file ({error}); write it with numpy.save.") from error
 
 
-def _sparse(pieces: list[Any], memory: int) -> ChunkedMatrix:
+def _sparse(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:
     """CSR matrices, in memory or one per file."""
     pieces = [piece if isinstance(piece, Path) else piece.tocsr() for piece in pieces]
     headers = [_header(piece) for piece in pieces]
@@ -228,19 +230,20 @@ def _sparse(pieces: list[Any], memory: int) -> ChunkedMatrix:
             raise DataFileError(piece, f"{sentence} pass memory={2 * size} or write smaller files.")
     dtype = np.float32 if all(kind == np.float32 for _, _, kind in headers) else np.float64
 
-    def load(k: int) -> Any:
-        return (_load_csr(pieces[k]) if isinstance(pieces[k], Path) else pieces[k]).astype(dtype, copy=False)
+    def load(k: int) -> Matrix:
+        piece = pieces[k]
+        return (_load_csr(piece) if isinstance(piece, Path) else piece).astype(dtype, copy=False)
 
     sizes, entries = [shape[0] for shape, _, _ in headers], sum(count for _, count, _ in headers)
     return ChunkedMatrix(load, sizes, headers[0][0][1], dtype, entries)
 
 
-def _header(piece: Any) -> tuple[tuple[int, ...], int, np.dtype[Any]]:
+def _header(piece: Path | Matrix) -> tuple[tuple[int, ...], int, np.dtype[np.generic]]:
     """Shape, number of entries and their type, of a matrix or of a file, whose entries are not read."""
     if not isinstance(piece, Path):
         piece.check_format(full_check=True)  # an index outside of the matrix would end in foreign memory
         return piece.shape, int(piece.nnz), piece.dtype
-    with _archive(piece) as archive, archive.zip.open("data.npy") as member:
+    with _archive(piece) as archive, zipfile.ZipFile(piece) as members, members.open("data.npy") as member:
         version = np.lib.format.read_magic(member)
         if version > (2, 0):
             raise ValueError(f"its format is version {version}")
@@ -249,16 +252,16 @@ def _header(piece: Any) -> tuple[tuple[int, ...], int, np.dtype[Any]]:
         return tuple(archive["shape"].tolist()), int(entries[0]), dtype
 
 
-def _load_csr(path: Path) -> sparse.csr_array[Any]:
+def _load_csr(path: Path) -> Csr:
     with _archive(path) as archive:
-        parts: Any = (archive["data"], archive["indices"], archive["indptr"])
-        X = sparse.csr_array(parts, shape=tuple(archive["shape"].tolist()))
+        parts = archive["data"], archive["indices"], archive["indptr"]
+        X: Csr = sparse.csr_array(parts, shape=tuple(archive["shape"].tolist()))
         X.check_format(full_check=True)
         return X
 
 
 @contextmanager
-def _archive(path: Path) -> Iterator[Any]:
+def _archive(path: Path) -> Iterator[NpzFile]:
     """An .npz file that ``scipy.sparse.save_npz`` wrote for a CSR matrix; nothing in it is unpickled."""
     try:
         with path.open("rb") as file:
@@ -273,7 +276,9 @@ def _archive(path: Path) -> Iterator[Any]:
         raise DataFileError(path, sentence) from error
 
 
-def check_matrix(piece: Any, k: int, dtype: np.dtype[Any], shape: tuple[int, ...], first: tuple[int, ...]) -> None:
+def check_matrix(
+    piece: Path | Matrix, k: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], first: tuple[int, ...]
+) -> None:
     """Refuse what is not a matrix of numbers with as many columns as the first."""
     if len(shape) != 2 or 0 in shape:
         sentence = f"The array has shape {shape}, but samples are a matrix with at least one row and one column."
@@ -286,7 +291,7 @@ def check_matrix(piece: Any, k: int, dtype: np.dtype[Any], shape: tuple[int, ...
     raise DataFileError(piece if isinstance(piece, Path) else f"piece {k}", sentence)
 
 
-def _targets(target: Any, n_samples: int) -> Array | None:
+def _targets(target: PathLike | ArrayLike | None, n_samples: int) -> Array | None:
     """The targets from an array or an .npy file."""
     if target is None:
         return None

@@ -13,12 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from maxmargin.io.textfile import DECIMAL, NOT_FINITE, DataFileError, read_bytes
+from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, Wording, shown
 
 TARGET_NAMES = ("target", "label", "class", "y")
@@ -31,7 +32,7 @@ class Table:
     """The contents of a CSV file: `y` holds float64 if every label is a number, text otherwise."""
 
     X: npt.NDArray[np.float64]
-    y: npt.NDArray[Any]
+    y: Array
     feature_names: list[str] | None
     target_name: str | None
 
@@ -106,7 +107,7 @@ def parse_csv(text: bytes, path: PathLike, target: str | int | None = None) -> T
         layout = replace(layout, header=next(_records(content, path, layout.separator)).cells)
         _check_header(layout)
         columns = _read_quickly(content, layout) or _read_carefully(content, layout)
-    y: npt.NDArray[Any]
+    y: Array
     if all(DECIMAL.fullmatch(label) for label in columns.labels):
         y = np.array([float(label) for label in columns.labels])[columns.codes]
     else:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
-from scipy import sparse
+from typing import Literal
 
 from maxmargin.io.csv import parse_csv
-from maxmargin.io.libsvm import parse_libsvm, refuse_target
+from maxmargin.io.libsvm import Csr, parse_libsvm, refuse_target
 from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError, read_bytes
+from maxmargin.protocols import Array, Float
 from maxmargin.wording import PathLike, Wording
 
 Format = Literal["auto", "libsvm", "csv"]
@@ -32,8 +29,8 @@ _SUFFIXES: dict[str, Format] = {
 class Dataset:
     """Rows, targets, and the names of the columns where the file gives them."""
 
-    X: npt.NDArray[np.float64] | sparse.csr_array[Any]
-    y: npt.NDArray[Any]
+    X: Float | Csr
+    y: Array
     feature_names: list[str] | None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,12 @@ from scipy import sparse
 
 from maxmargin._jit import compiled
 from maxmargin.io.textfile import DECIMAL, NOT_FINITE, ColumnsUnknown, DataFileError, locate, read_bytes, write_lines
+from maxmargin.operators.rows import Matrix, is_sparse
+from maxmargin.protocols import Array, Float
 from maxmargin.wording import PathLike, Wording, shown
 
 Text = npt.NDArray[np.int8]
+Csr: TypeAlias = sparse.csr_array[np.float64]
 
 MAX_FEATURES = 2**31 - 1
 
@@ -52,7 +55,7 @@ class Lines(NamedTuple):
 
 def read_libsvm(
     path: PathLike, n_features: int | None = None, *, zero_based: bool = False
-) -> tuple[sparse.csr_array[Any], npt.NDArray[np.float64]]:
+) -> tuple[Csr, npt.NDArray[np.float64]]:
     """Read a LIBSVM data file.
 
     Parameters
@@ -82,15 +85,21 @@ def read_libsvm(
 
 def parse_libsvm(
     text: bytes, path: PathLike, n_features: int | None = None, *, zero_based: bool = False
-) -> tuple[sparse.csr_array[Any], npt.NDArray[np.float64]]:
+) -> tuple[Csr, npt.NDArray[np.float64]]:
     """Do what `read_libsvm` does with the contents of a file, `path` being its name in messages."""
     check_n_features(n_features)
     rows = parse_lines(text, path, n_features, zero_based=zero_based)
     n_features = count_features(path, rows.y.size, int(rows.indices.max(initial=-1)), n_features)
     # scipy widens the indices to int64 unless indptr is as narrow as they are.
     indptr = rows.indptr.astype(np.int32 if rows.data.size < 2**31 else np.int64)
-    parts: Any = (rows.data, rows.indices, indptr)
-    return sparse.csr_array(parts, shape=(rows.y.size, n_features)), rows.y
+    return csr_of(rows.data, rows.indices, indptr, n_features), rows.y
+
+
+def csr_of(data: Float, indices: Array, indptr: Array, n_features: int) -> Csr:
+    """The rows that the parser has found, whose indices ascend."""
+    X: Csr = sparse.csr_array((data, indices, indptr), shape=(indptr.size - 1, n_features))
+    X.has_canonical_format = True
+    return X
 
 
 def check_n_features(n_features: int | None) -> None:
@@ -130,7 +139,7 @@ def count_features(path: PathLike, n_rows: int, last: int, n_features: int | Non
     return last + 1 if n_features is None else n_features
 
 
-def write_libsvm(path: PathLike, X: Any, y: npt.ArrayLike) -> None:
+def write_libsvm(path: PathLike, X: Matrix, y: npt.ArrayLike) -> None:
     """Write a LIBSVM data file that `read_libsvm` turns back into the same bits.
 
     Parameters
@@ -153,11 +162,10 @@ def write_libsvm(path: PathLike, X: Any, y: npt.ArrayLike) -> None:
     write_lines(path, _lines(rows, labels))
 
 
-def _as_rows(X: Any) -> sparse.csr_array[Any]:
+def _as_rows(X: Matrix) -> Csr:
     """Float64 rows with ascending indices; the caller's array is left alone."""
-    rows: sparse.csr_array[Any]
-    if sparse.issparse(X):
-        rows = sparse.csr_array(cast("Any", X), dtype=np.float64)
+    if is_sparse(X):
+        rows: Csr = sparse.csr_array(X).astype(np.float64, copy=False)
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
@@ -170,7 +178,7 @@ def _as_rows(X: Any) -> sparse.csr_array[Any]:
     return sparse.csr_array((dense[i, j], (i, j)), shape=dense.shape)
 
 
-def _lines(X: sparse.csr_array[Any], y: npt.NDArray[np.float64]) -> Iterator[str]:
+def _lines(X: Csr, y: npt.NDArray[np.float64]) -> Iterator[str]:
     for label, start, stop in zip(y.tolist(), X.indptr[:-1], X.indptr[1:], strict=True):
         pairs = zip(X.indices[start:stop].tolist(), X.data[start:stop].tolist(), strict=True)
         yield " ".join([_shortest(label), *(f"{j + 1}:{_shortest(value)}" for j, value in pairs)]) + "\n"

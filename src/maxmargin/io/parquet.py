@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from maxmargin.io.textfile import DataFileError
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.protocols import Array
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray, Schema, Table
+    from pyarrow.parquet import FileMetaData, ParquetFile
 
 CHUNK_SHARE = 4  # of the memory: two chunks, and for each as much again while it is converted
 BATCH_ROWS = 8192
@@ -20,12 +25,12 @@ class _Groups(NamedTuple):
     """Consecutive row groups of a file."""
 
     path: Path
-    metadata: Any
+    metadata: FileMetaData
     numbers: list[int]
     rows: int
 
 
-def parquet_chunks(paths: list[Path], target: Any, memory: int) -> tuple[ChunkedMatrix, Array | None]:
+def parquet_chunks(paths: list[Path], target: object, memory: int) -> tuple[ChunkedMatrix, Array | None]:
     """The columns of the files but for the target, and the target."""
     files = [_opened(path) for path in paths]
     features, dtype = _columns(paths, files, target)
@@ -51,7 +56,7 @@ def parquet_chunks(paths: list[Path], target: Any, memory: int) -> tuple[Chunked
 class ParquetRows:
     """The rows of some files, any stretch of which can be read without the others."""
 
-    def __init__(self, paths: list[Path], target: Any) -> None:
+    def __init__(self, paths: list[Path], target: object) -> None:
         files = [_opened(path) for path in paths]
         self.feature_names, self.dtype = _columns(paths, files, target)
         self.n_rows = sum(file.metadata.num_rows for file in files)
@@ -74,7 +79,7 @@ class ParquetRows:
         return X, np.concatenate(labels) if labels else np.empty(0)
 
 
-def _columns(paths: list[Path], files: list[Any], target: Any) -> tuple[list[str], Any]:
+def _columns(paths: list[Path], files: list[ParquetFile], target: object) -> tuple[list[str], np.dtype[np.floating]]:
     """The names of the features of some files, and the type that holds all of them."""
     pa, _ = _pyarrow()
     schema = files[0].schema_arrow
@@ -88,20 +93,22 @@ def _columns(paths: list[Path], files: list[Any], target: Any) -> tuple[list[str
     return features, np.dtype(np.float32 if single else np.float64)
 
 
-def _fill(X: Array, table: Any) -> None:
+def _fill(X: Array, table: Table) -> None:
     """Sets: ``X``, from the first columns of a table."""
     for j in range(X.shape[1]):
         X[:, j] = table.column(j).cast(str(X.dtype.name), safe=False).to_numpy()
 
 
-def _labels(path: Path, target: Any, column: Any) -> Array:
+def _labels(path: Path, target: object, column: ChunkedArray) -> Array:
     if column.null_count:
         raise DataFileError(path, f"The target {target!r} has {column.null_count} missing values; drop them.")
     values = column.to_numpy()
     return values if values.dtype != object else np.array(values.tolist())
 
 
-def _batches(path: Path, file: Any, columns: list[Any], before: int, start: int, stop: int) -> Iterator[Any]:
+def _batches(
+    path: Path, file: ParquetFile, columns: Sequence[object], before: int, start: int, stop: int
+) -> Iterator[tuple[int, Table]]:
     """The rows from ``start`` to ``stop`` in tables of a few thousand, each with the number of its first row.
 
     The rows of the file are counted from ``before`` on. Row groups without any of the wanted rows are not read.
@@ -122,7 +129,7 @@ def _batches(path: Path, file: Any, columns: list[Any], before: int, start: int,
             raise DataFileError(path, f"The file cannot be read ({error}); write it again.") from error
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def _pyarrow() -> tuple[ModuleType, ModuleType]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -133,7 +140,7 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> ParquetFile:
     pa, pq = _pyarrow()
     try:
         return pq.ParquetFile(path)
@@ -141,7 +148,7 @@ def _opened(path: Path) -> Any:
         raise DataFileError(path, f"This is not a whole Parquet file ({error}); write it again.") from error
 
 
-def _read(chunk: _Groups, columns: list[Any]) -> Any:
+def _read(chunk: _Groups, columns: Sequence[object]) -> Table:
     """Some columns of row groups. The file is opened each time: readers cannot be shared by threads."""
     pa, pq = _pyarrow()
     try:
@@ -151,7 +158,7 @@ def _read(chunk: _Groups, columns: list[Any]) -> Any:
         raise DataFileError(chunk.path, f"The file cannot be read ({error}); write it again.") from error
 
 
-def _features(path: Path, schema: Any, target: Any) -> list[str]:
+def _features(path: Path, schema: Schema, target: object) -> list[str]:
     """The names of the columns but for the target, all of them numbers."""
     types = _pyarrow()[0].types
     if target is not None and target not in schema.names:
@@ -167,7 +174,7 @@ def _features(path: Path, schema: Any, target: Any) -> list[str]:
     return names
 
 
-def _groups(path: Path, file: Any, row_bytes: int, memory: int) -> list[_Groups]:
+def _groups(path: Path, file: ParquetFile, row_bytes: int, memory: int) -> list[_Groups]:
     """Row groups of a file, put together as long as they are small."""
     limit = memory // CHUNK_SHARE
     out: list[_Groups] = []

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from maxmargin.io.chunks import check_matrix, format_of, map_npy, pieces_of
-from maxmargin.io.libsvm import Lines, check_n_features, parse_lines
+from maxmargin.io.libsvm import Csr, Lines, check_n_features, csr_of, parse_lines
 from maxmargin.io.parquet import ParquetRows
 from maxmargin.io.textfile import DataFileError, lines_before_byte, read_part
 from maxmargin.protocols import Array
 from maxmargin.wording import PathLike
 
 BLOCK_BYTES = 2**22  # of text; a parser needs up to ten times as much beside it
+
+Target: TypeAlias = PathLike | int | None  # a column of a Parquet file, an .npy file, or a column of the samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class ShardedData:
 
     paths: list[Path]
     format: str
-    target: Any = None
+    target: Target = None
     n_features: int | None = None
     zero_based: bool = False
 
@@ -47,7 +48,7 @@ class ShardedData:
         """Names of the columns, if the files tell."""
         return ParquetRows(self.paths, self.target).feature_names if self.format == "Parquet" else None
 
-    def read(self, rank: int, size: int) -> tuple[Any, Array | None]:
+    def read(self, rank: int, size: int) -> tuple[Array | Csr, Array | None]:
         """The rows and targets of one client.
 
         Every row belongs to exactly one client, in the order of the files. A client may get none.
@@ -81,7 +82,11 @@ class ShardedData:
 
 
 def open_shards(
-    source: Any, *, target: Any = None, n_features: int | None = None, zero_based: bool = False
+    source: PathLike | Sequence[PathLike],
+    *,
+    target: PathLike | int | None = None,
+    n_features: int | None = None,
+    zero_based: bool = False,
 ) -> ShardedData:
     """Name the files of a distributed fit: `DistributedSVC` lets every client read its own part of the rows.
 
@@ -127,8 +132,9 @@ def open_shards(
     ((1, 1), [-1.0])
 
     """
-    pieces = pieces_of(source)
-    if not all(isinstance(piece, Path) for piece in pieces):
+    given = pieces_of(source)
+    pieces = [piece for piece in given if isinstance(piece, Path)]
+    if len(pieces) < len(given):
         raise ValueError("source must be a path or a list of paths; arrays are divided by the estimators themselves.")
     kind = format_of(pieces, target, n_features=n_features, zero_based=zero_based)
     if kind == "sparse":
@@ -144,9 +150,7 @@ def stretch(n_rows: int, rank: int, size: int) -> tuple[int, int]:
     return n_rows * rank // size, n_rows * (rank + 1) // size
 
 
-def _read_lines(
-    path: Path, rank: int, size: int, n_features: int | None, zero_based: bool
-) -> tuple[sparse.csr_array[Any], Array]:
+def _read_lines(path: Path, rank: int, size: int, n_features: int | None, zero_based: bool) -> tuple[Csr, Array]:
     """The rows of the lines of one client, read twice, block by block, so that they are in memory only once."""
     n_rows, n_entries = 0, 0
     for _, block in read_part(path, rank, size, BLOCK_BYTES):
@@ -160,10 +164,7 @@ def _read_lines(
         indptr[row + 1 : row + 1 + rows.y.size] = entry + rows.indptr[1:]
         row, entry = some.stop, entries.stop
     columns = n_features or int(indices[:entry].max(initial=-1)) + 1
-    parts: Any = (data[:entry], indices[:entry], indptr[: row + 1])
-    X = sparse.csr_array(parts, shape=(row, columns))
-    X.has_canonical_format = True  # the parser insists on it
-    return X, y[:row]
+    return csr_of(data[:entry], indices[:entry], indptr[: row + 1], columns), y[:row]
 
 
 def _parsed(path: PathLike, rank: int, size: int, n_features: int | None, zero_based: bool) -> Iterator[Lines]:
@@ -173,7 +174,7 @@ def _parsed(path: PathLike, rank: int, size: int, n_features: int | None, zero_b
         yield rows
 
 
-def _read_arrays(paths: list[Path], target: Any, rank: int, size: int) -> tuple[Array, Array | None]:
+def _read_arrays(paths: list[Path], target: Target, rank: int, size: int) -> tuple[Array, Array | None]:
     """The rows of one client: a part of a memory map, unless they are in several files or beside their targets."""
     maps = [map_npy(path) for path in paths]
     for k, (path, array) in enumerate(zip(paths, maps, strict=True)):
@@ -185,7 +186,7 @@ def _read_arrays(paths: list[Path], target: Any, rank: int, size: int) -> tuple[
         if labels.shape != (expected := sum(array.shape[0] for array in maps),):
             raise DataFileError(target, f"The targets have shape {labels.shape}, but there are {expected} rows.")
         y = np.array(labels[start:stop])
-    elif target is not None:
+    elif isinstance(target, int):
         if not -X.shape[1] <= target < X.shape[1]:
             raise DataFileError(paths[0], f"There is no column {target} for the target among {X.shape[1]}.")
         y, X = np.array(X[:, target]), np.delete(X, target, axis=1)

@@ -7,12 +7,10 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from maxmargin.io.libsvm import check_n_features, count_features, parse_lines
+from maxmargin.io.libsvm import Csr, check_n_features, count_features, csr_of, parse_lines
 from maxmargin.io.textfile import lines_before, read_blocks
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.chunked import page_in
@@ -25,7 +23,7 @@ PARSER_SHARE = 16  # a parser needs up to ten bytes per byte of text beside it
 
 def spill_libsvm(
     path: PathLike, memory: int, n_features: int | None, zero_based: bool, directory: PathLike | None
-) -> tuple[ChunkedMatrix, Float, Callable[[], Any]]:
+) -> tuple[ChunkedMatrix, Float, Callable[[], object]]:
     """The rows and labels of a file, and the function that removes the copy.
 
     The copy is removed, too, when the matrix is no longer referenced, at exit, and if the file is refused.
@@ -40,15 +38,12 @@ def spill_libsvm(
         raise
     bounds = _cut(indptr, max(1, memory // 2 // ENTRY_BYTES))
 
-    def load(k: int) -> Any:
+    def load(k: int) -> Csr:
         start, stop = int(indptr[bounds[k]]), int(indptr[bounds[k + 1]])
         data = _map(folder / "data", np.float64, start, stop)
         indices = _map(folder / "indices", np.int32, start, stop)
         local = (indptr[bounds[k] : bounds[k + 1] + 1] - start).astype(np.int32)
-        parts: Any = (data, indices, local)
-        X = sparse.csr_array(parts, shape=(local.size - 1, n_features))
-        X.has_canonical_format = True  # the parser insists on it
-        return X
+        return csr_of(data, indices, local, n_features)
 
     X = ChunkedMatrix(load, np.diff(bounds).tolist(), n_features, np.float64, int(indptr[-1]))
     return X, y, weakref.finalize(X, shutil.rmtree, folder, ignore_errors=True)
@@ -81,7 +76,7 @@ def _cut(indptr: Array, entries: int) -> list[int]:
     return bounds
 
 
-def _map(path: Path, dtype: Any, start: int, stop: int) -> Array:
+def _map(path: Path, dtype: type[np.float64] | type[np.int32], start: int, stop: int) -> Array:
     if start == stop:
         return np.empty(0, dtype=dtype)
     values = np.memmap(path, dtype, "r", start * np.dtype(dtype).itemsize, stop - start)

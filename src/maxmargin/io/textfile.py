@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from maxmargin.wording import FileError, PathLike
 
@@ -22,10 +22,10 @@ COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
-_ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[bytes], bytes], Callable[..., Any]], ...] = (
-    ("gzip", re.compile(rb"\x1f\x8b"), gzip.decompress, gzip.open),
-    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90|$)"), bz2.decompress, bz2.open),
-    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.decompress, lzma.open),
+_ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[IO[bytes]], IO[bytes]]], ...] = (
+    ("gzip", re.compile(rb"\x1f\x8b"), lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw))),
+    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90|$)"), bz2.BZ2File),
+    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.LZMAFile),
 )
 
 
@@ -58,9 +58,7 @@ def read_bytes(path: PathLike) -> bytes:
         The file is missing, unreadable, a damaged archive, or not UTF-8 text.
 
     """
-    text = _decompress(path, _read_raw(path)).removeprefix(_BYTE_ORDER_MARK)
-    _check_text(path, text)
-    return text
+    return next((block for _, block in read_blocks(path, -1)), b"")
 
 
 def read_blocks(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
@@ -71,7 +69,7 @@ def read_blocks(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
     path : path-like
         The file.
     size : int
-        About how many bytes a block should have.
+        About how many bytes a block should have; -1 makes one block of the whole file.
 
     Yields
     ------
@@ -90,7 +88,7 @@ def read_blocks(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
     with _refusing(path), Path(path).open("rb") as raw:
         head = raw.peek(16)
         kind, stream = "text", cast("IO[bytes]", raw)
-        for name, magic, _, open_archive in _ARCHIVES:
+        for name, magic, open_archive in _ARCHIVES:
             if magic.match(head):
                 kind, stream = name, open_archive(raw)
         while block := _next_block(path, kind, stream, size):
@@ -128,7 +126,7 @@ def read_part(path: PathLike, part: int, parts: int, size: int) -> Iterator[tupl
     """
     with _refusing(path), Path(path).open("rb") as file:
         head = file.peek(16)
-        for kind, magic, _, _ in _ARCHIVES:
+        for kind, magic, _ in _ARCHIVES:
             if magic.match(head):
                 raise DataFileError(path, f"A {kind} archive cannot be read in parts; decompress the file first.")
         length = os.fstat(file.fileno()).st_size
@@ -196,11 +194,6 @@ def locate(text: bytes, offset: int) -> tuple[int, int]:
     return text.count(b"\n", 0, start) + 1, len(text[start:offset].decode(errors="replace")) + 1
 
 
-def _read_raw(path: PathLike) -> bytes:
-    with _refusing(path):
-        return Path(path).read_bytes()
-
-
 @contextmanager
 def _refusing(path: PathLike) -> Iterator[None]:
     """Say in a sentence why a file cannot be read."""
@@ -212,17 +205,6 @@ def _refusing(path: PathLike) -> Iterator[None]:
         raise DataFileError(path, "This is a directory; give the path of one data file.") from error
     except OSError as error:
         raise DataFileError(path, f"The file cannot be read ({error.strerror or error}); check it.") from error
-
-
-def _decompress(path: PathLike, raw: bytes) -> bytes:
-    for kind, magic, decompress, _ in _ARCHIVES:
-        if magic.match(raw):
-            try:
-                return decompress(raw)
-            except _DAMAGE as error:
-                sentence = f"The {kind} archive is truncated or corrupt ({error}); copy or download it again."
-                raise DataFileError(path, sentence) from error
-    return raw
 
 
 def _check_text(path: PathLike, text: bytes) -> None:
