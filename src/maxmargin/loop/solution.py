@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 from maxmargin.problems.point import Certificate, Point, Status
 
@@ -44,13 +43,13 @@ class Solution:
     history: tuple[Record, ...] = ()
     last: Point | None = None  # the point that was judged last: where a warm start goes on
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # The status by name: skops cannot restore members of an Enum.
         return {**self.__dict__, "status": self.status.name}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self.__dict__["status"] = Status[state["status"]]
+        self.__dict__["status"] = Status[str(state["status"])]
 
     @property
     def message(self) -> str:

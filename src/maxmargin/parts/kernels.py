@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -122,9 +122,10 @@ class Laplacian(NamedTuple):
         return exp_of_negative(-self.gamma * m)
 
 
-def in_precision(kernel: Any, dtype: Any) -> Any:
+def in_precision(kernel: Kernel, dtype: type[np.float32 | np.float64]) -> Kernel:
     """The kernel with its real parameters in a precision."""
-    return type(kernel)(*(dtype(p) if isinstance(p, (float, np.floating)) else p for p in kernel))
+    parameters = cast("tuple[float, ...]", kernel)
+    return type(kernel)(*(dtype(p) if isinstance(p, (float, np.floating)) else p for p in parameters))
 
 
 @compiled
