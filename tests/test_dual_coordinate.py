@@ -183,6 +183,16 @@ def test_float32_is_used_as_it_is(dense):
     assert certificate.primal == pytest.approx(solution.certificate.primal, rel=1e-12)
 
 
+@pytest.mark.parametrize("intercept", [None, "free"])
+def test_checkpoints_change_nothing(tmp_path, intercept):
+    """They are written when the clock says so; asking for a point used to bring back all rows."""
+    problem = problem_of(*words(), Hinge(), intercept)
+    quiet = minimize(problem, DualCoordinate(), tol=TOL)
+    noted = minimize(problem, DualCoordinate(), tol=TOL, checkpoint=tmp_path / "fit", checkpoint_every=0.0)
+    assert quiet.iterations == noted.iterations
+    np.testing.assert_array_equal(quiet.point.alpha, noted.point.alpha)
+
+
 def test_equal_seeds_give_equal_bits():
     problem = problem_of(*words(n=800), Hinge())
     first, second = (minimize(problem, DualCoordinate(seed=3), tol=TOL).point.alpha for _ in range(2))

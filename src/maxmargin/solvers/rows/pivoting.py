@@ -22,14 +22,15 @@ from maxmargin.solvers.solver import Needs, Solver
 
 MOST_REACTING = 10_000  # rows, for a matrix of their inner products: 0.8 GB, and a factor of the same size
 BLOCK = 500  # rows whose inner products are computed at once
-FIRST_RHO = 1e-3  # of the mean curvature of the dual along one variable
-FIRST_WIDTH = 2.0  # at least, of the scores within which a dual variable goes from one bound to the other
-SHORTER, LONGER = 5.0, 0.1  # factors of rho after a stage in vain and after another; with each in vain, less bold
-MOST_PIVOTS = 20  # of a stage
+FIRST_RHO = 1e-3  # the first rho is this share of the mean curvature of the dual along one variable, or more
+FIRST_WIDTH = 2.0  # at first, a score has to change at least that much to take a dual variable across its range
+SHORTER = 5.0  # rho is multiplied by this after a stage in vain
+LONGER = 0.1  # and by this after one that settled; every stage in vain replaces the factor by its square root
+MOST_PIVOTS = 20  # after so many, a stage is in vain
 TOLERATED = 1.5  # times the fewest unsettled rows so far: more, and the stage is in vain
 AGREEMENT = 0.01  # of the rows that react may be unsettled at the end of a stage that has raised the dual
-MOST_FAILURES = 8  # stages in vain, one after the other
-NOTHING = 1e-9  # of the largest dual variable
+MOST_FAILURES = 8  # stages in vain, one after the other, after which the solver gives up
+NOTHING = 1e-9  # share of the largest dual variable: one that changes by less has settled
 
 
 @dataclass(frozen=True)
