@@ -15,16 +15,17 @@ from maxmargin.operators import (
     PrecomputedGram,
     Rows,
     arena,
-    cross_gram,
     gram,
     row_cache,
     rows,
+    tiles,
 )
 from maxmargin.operators.arena import SMALLEST, memory_for
 from maxmargin.operators.row_cache import BATCH, RowCache
 from maxmargin.operators.rows import TILE_ROWS
 from maxmargin.parts.kernels import RBF, Laplacian, Linear
 from maxmargin.threads import Workers
+from zoo import kernel_matrix
 
 examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 entries = st.floats(-100.0, 100.0).map(lambda v: 0.0 if abs(v) < 1e-3 else v)
@@ -157,15 +158,16 @@ def grams():
     yield "precomputed csr", PrecomputedGram(sp.csr_array(K)), K
     yield (
         "callable",
-        CallableGram(lambda A, B: cross_gram(RBF(0.3), A, B), X),
+        CallableGram(lambda A, B: kernel_matrix(RBF(0.3), A, B), X),
         K,
     )
 
 
 @pytest.mark.parametrize(("operator", "K"), [case[1:] for case in grams()], ids=[case[0] for case in grams()])
 def test_gram_against_its_dense_matrix(operator, K, monkeypatch):
-    monkeypatch.setattr(gram, "TILE_BYTES", 8 * 29 * 4)  # several tiles
-    monkeypatch.setattr(gram, "LEFT_VALUES", 29 * 4)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 8 * 29 * 4)  # several tiles
+    for module in (gram, tiles):
+        monkeypatch.setattr(module, "LEFT_VALUES", 29 * 4)
     rows = np.array([3, 0, 17])
     w = np.random.default_rng(4).normal(size=29)
     w[::3] = 0.0
@@ -178,7 +180,7 @@ def test_gram_against_its_dense_matrix(operator, K, monkeypatch):
 
 
 def test_tiles_of_float32_data_and_of_distances(monkeypatch):
-    monkeypatch.setattr(gram, "WIDEST_TILE", 5)
+    monkeypatch.setattr(tiles, "WIDEST_TILE", 5)
     X = random_matrix(23, 4, 5)
     for kernel in (RBF(0.3), Laplacian(0.3)):
         expected = KernelGram(kernel, X.astype(np.float32).astype(np.float64)).block(np.arange(23))
@@ -205,7 +207,7 @@ def test_one_half_of_a_kernel_matrix_is_enough_for_its_product(layout, n):
     for threads in (1, 2, 3):
         operator = KernelGram(RBF(0.3), layout(X), Workers(threads))
         results.append(operator.tiles.symmetric_sums(operator.columns(None, np.float64), w))
-    np.testing.assert_allclose(results[0], cross_gram(RBF(0.3), X, X) @ w, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(results[0], kernel_matrix(RBF(0.3), X, X) @ w, rtol=1e-11, atol=1e-11)
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[0], results[2])
 

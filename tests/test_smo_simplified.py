@@ -11,13 +11,14 @@ from sklearn.preprocessing import MinMaxScaler
 import referee
 import zoo
 from maxmargin import SVC, BoxQP, Problem, Status, minimize
-from maxmargin.operators import KernelGram, Rows, cross_gram
+from maxmargin.operators import KernelGram, Rows
 from maxmargin.parts.kernels import RBF, Linear, Polynomial
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
 from maxmargin.solvers import SMO, make_solver
 from maxmargin.solvers.kernels import smo_simplified as textbook
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO
+from zoo import kernel_matrix
 
 STEP_TOL = SimplifiedSMO.step_tol
 
@@ -60,7 +61,7 @@ def test_published_run(kernel, C, limit, iterations, vectors, train, test):
     last = solution.last
     X, X_test, t, t_test = course_data()
     accuracy = [
-        100.0 * np.mean(np.sign(cross_gram(kernel, Z, X) @ last.w + last.b) == target)
+        100.0 * np.mean(np.sign(kernel_matrix(kernel, Z, X) @ last.w + last.b) == target)
         for Z, target in ((X, t), (X_test, t_test))
     ]
     assert solution.iterations == iterations
@@ -158,7 +159,7 @@ def test_a_converged_run_agrees_with_libsvm(kernel, weighted):
     problem = machine(X, t, kernel, C, lam)
     solution = minimize(problem, SimplifiedSMO(max_passes=500), tol=1e-5, max_time=60.0)
     assert solution.status is Status.CONVERGED, solution.message
-    K = cross_gram(kernel, X, X) / lam
+    K = kernel_matrix(kernel, X, X) / lam
     peer = sklearn.svm.SVC(kernel="precomputed", C=1.0, tol=1e-6).fit(K, t, sample_weight=C)
     beta = np.zeros(60)
     beta[peer.support_] = peer.dual_coef_[0]
@@ -186,7 +187,7 @@ def random_pairs(count=300):
     """Feasible states of a small problem, some variables at their bounds, each with a pair ``i, j``."""
     rng = np.random.default_rng(23)
     X, t = zoo.blobs(8, 2, seed=24, apart=0.3)
-    K = cross_gram(RBF(0.5), X, X)
+    K = kernel_matrix(RBF(0.5), X, X)
     for k in range(count):
         C = np.ones(8) if k % 2 else rng.uniform(0.5, 2.0, size=8)
         share = rng.choice([0.0, 1.0, rng.uniform()], size=8) * C

@@ -13,12 +13,13 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 import referee
-from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows
+from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows, kernel_sums
 from maxmargin.parts import kernels, losses, penalties
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
+from maxmargin.threads import Workers
 
 LOSSES = {
     "hinge": losses.Hinge,
@@ -52,6 +53,11 @@ SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "decomposition", "pivoting"
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
+
+
+def kernel_matrix(kernel: Any, X: Any, Z: Any) -> np.ndarray:
+    """``k(x_i, z_j)`` for every row of ``X`` and ``Z``, by the library."""
+    return kernel_sums(kernel, X, Z, np.eye(Z.shape[0]), np.float64, Workers())
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from maxmargin.operators.gram import (
     KernelGram,
     PrecomputedGram,
     StoredGram,
-    cross_gram,
-    kernel_sums,
 )
 from maxmargin.operators.rows import Rows
 from maxmargin.operators.sharded import Sharded
+from maxmargin.operators.tiles import kernel_sums
 from maxmargin.operators.vectors import DenseVectors, SparseVectors
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "Sharded",
     "SparseVectors",
     "StoredGram",
-    "cross_gram",
     "kernel_sums",
     "rows_of",
 ]

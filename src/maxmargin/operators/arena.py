@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import mmap
 import weakref
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from maxmargin.protocols import Array
 
@@ -22,7 +22,7 @@ POSSIBLE = all(hasattr(mmap, name) for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", 
 _kept: list[mmap.mmap] = []
 
 
-def memory_for(owner: object, size: int, dtype: Any) -> Array:
+def memory_for(owner: object, size: int, dtype: DTypeLike) -> Array:
     """An array of ``size`` arbitrary numbers, to be used as long as ``owner`` lives."""
     nbytes = size * np.dtype(dtype).itemsize
     if nbytes < SMALLEST or not POSSIBLE:

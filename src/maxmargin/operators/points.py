@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
 from maxmargin.operators.rows import Matrix, _as_float, is_sparse, squared_lengths, vectors_of
@@ -28,8 +29,9 @@ class DensePoints:
 
     rows_per_tile = 512
 
-    def __init__(self, X: Array, centre: Float | None, dtype: Any, sq: Array | None = None) -> None:
-        self.X, self.centre, self.dtype = X, centre, np.dtype(dtype)
+    def __init__(self, X: Array, centre: Float | None, dtype: DTypeLike, sq: Array | None = None) -> None:
+        self.X, self.centre = X, centre
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.sq = self._squared_lengths() if sq is None else sq
 
     def __len__(self) -> int:
@@ -94,11 +96,12 @@ class SparsePoints:
     rows_per_tile = TABLE_COLUMNS
     converted = True
 
-    def __init__(self, X: Matrix, dtype: Any, sq: Array | None = None) -> None:
+    def __init__(self, X: Matrix, dtype: DTypeLike, sq: Array | None = None) -> None:
         if not X.has_canonical_format:  # tables need each entry once; the user's matrix is left as it is
             X = X.copy()
             X.sum_duplicates()
-        self.X, self.dtype = X, np.dtype(dtype)
+        self.X = X
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         vectors = vectors_of(X)
         self.data = vectors.data.astype(dtype, copy=False)  # type: ignore[union-attr]
         self.indices, self.indptr = vectors.indices, vectors.indptr  # type: ignore[union-attr]
@@ -138,7 +141,7 @@ class SparsePoints:
 Points: TypeAlias = DensePoints | SparsePoints
 
 
-def points_of(X: Matrix, centre: Float | None, dtype: Any) -> Points:
+def points_of(X: Matrix, centre: Float | None, dtype: DTypeLike) -> Points:
     """The rows of ``X`` in a precision; only dense ones can be centred."""
     if is_sparse(X):
         return SparsePoints(X.tocsr(), dtype)

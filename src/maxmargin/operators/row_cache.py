@@ -5,9 +5,10 @@ The rows may be restricted to the columns that are still of interest; then more 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
 from maxmargin.operators.arena import memory_for
@@ -33,7 +34,7 @@ class RowCache:
         megabytes: float,
         scale: float = 1.0,
         shift: float = 0.0,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
         least_rows: int = 4 * BATCH,
     ) -> None:
         n = gram.n_samples
@@ -120,7 +121,7 @@ class RowCache:
     def add_rows(self, slots: Index, weights: Float, out: Float) -> None:
         """``out += sum_k weights_k * rows[slots_k]``."""
 
-        def work(parts: Any) -> None:
+        def work(parts: Iterator[int]) -> None:
             for start in parts:
                 _add_rows(self.rows, slots, weights, out, start, min(start + ADDED_COLUMNS, out.size))
 

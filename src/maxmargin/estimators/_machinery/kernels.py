@@ -8,8 +8,9 @@ import numpy as np
 
 from maxmargin.estimators._machinery.task import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
-from maxmargin.operators.gram import checked_values, dense64, rounding_of_rbf
+from maxmargin.operators.gram import checked_values, dense64
 from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
+from maxmargin.operators.tiles import rounding_of_rbf
 from maxmargin.parts.kernels import KERNELS, kernel_of
 from maxmargin.protocols import Float, Kernel, Operator
 from maxmargin.threads import Workers, workers_for

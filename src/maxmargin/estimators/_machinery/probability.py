@@ -38,7 +38,6 @@ from maxmargin.estimators._machinery.kernels import task_operator, training_oper
 from maxmargin.estimators._machinery.task import Task
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.operators import Gram, Rows
-from maxmargin.operators.gram import _AnyGram
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float, Index
@@ -469,7 +468,7 @@ def _machine(estimator: Any, samples: Samples, seed: int) -> _RowMachine:
     return kind(estimator, samples, seed)
 
 
-class SharedRows(_AnyGram):
+class SharedRows(Gram):
     """A kernel matrix whose rows are kept for the problems to come, in at most ``megabytes``.
 
     They are float32 if that is precise enough for sums whose weights have the absolute sum ``total``.

@@ -67,8 +67,7 @@ class SimplifiedSMO(Solver[Problem, "SimplifiedSMOState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> SimplifiedSMOState:
         """Zero, or the dual variables and the intercept of a point."""
-        gram: Gram = problem.operator  # type: ignore[assignment]
-        t = problem.y
+        gram, t = problem.gram, problem.y
         state = SimplifiedSMOState(
             gram=gram,
             K=gram.block(np.arange(t.size)) / problem.lam,
