@@ -18,6 +18,7 @@ from maxmargin.estimators._machinery.problems import certificate_at, l1_share, s
 from maxmargin.estimators._machinery.task import Task
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
+from maxmargin.numerics.selection import least
 from maxmargin.operators import ChunkedMatrix, Rows
 from maxmargin.operators.rows import Matrix, is_sparse
 from maxmargin.parts.penalties import L2
@@ -110,9 +111,7 @@ def only_task(model: Model, data: Samples) -> tuple[Task, Float, float]:
 
 def best_tube(errors: Float, s: Float, nu: float) -> float:
     """The ``epsilon`` that minimises ``nu S epsilon + sum_i s_i max(0, errors_i - epsilon)``: a weighted quantile."""
-    order = np.argsort(-errors)
-    outside = np.cumsum(s[order])  # weight of the errors down to each
-    return float(errors[order[min(np.searchsorted(outside, nu * s.sum()), errors.size - 1)]])
+    return -float(least(-errors, s, nu * float(s.sum()))[1])
 
 
 def float_row(matrix: Matrix, k: int) -> Float:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.bisection import middle_minimiser
+from maxmargin.numerics.cholesky import inverse_of
 from maxmargin.problems.point import Point
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Float, Index
@@ -21,7 +21,6 @@ MAX_BLOCK = 1000  # columns of a matrix that is factorised
 MAX_PRODUCTS = 250  # per step
 LOOSEST, TIGHTEST = 0.3, 1e-4  # accuracy of a direction, relative, in the norm of the preconditioner
 SMALL_STEP = 1e-3  # of the scores: Newton's model is as good as exact, and slopes along the step may be rounding
-JITTER = 1e-12  # on the unit diagonal of a block
 
 
 @dataclass(frozen=True)
@@ -158,22 +157,14 @@ class _Hessian:
 
     def blocks(self) -> Callable[[Float], Float]:
         """Solution with the blocks of the classes on the diagonal, each scaled to a unit diagonal."""
-        rows, d = self.problem.operator, self.problem.operator.n_features
-        factors = []
+        inverses = []
         for h in np.ascontiguousarray(self.h.T):
-            B = np.diag(self.ridge)
-            B[:d, :d] += rows.weighted_gram(h)
+            B = self.problem.operator.weighted_gram(h, float(self.problem.intercept is not None))
             if self.problem.intercept is not None:
-                B[d, :d] += rows.adjoint(h)
-                B[:d, d] = B[d, :d]
-                B[d, d] += self._floor(h.sum(keepdims=True))[0]
-            scale = 1.0 / np.sqrt(B.diagonal())
-            B *= scale[:, None] * scale
-            B[np.diag_indices_from(B)] += JITTER * B.shape[0]
-            factors.append((scale, cho_factor(B, lower=True)))
-        return lambda R: np.array(
-            [scale * cho_solve(factor, scale * r) for r, (scale, factor) in zip(R, factors, strict=True)]
-        )
+                B[-1, -1] = self._floor(B[-1, -1])
+            B[np.diag_indices_from(B)] += self.ridge
+            inverses.append(inverse_of(B))
+        return lambda R: np.array([inverse(r) for r, inverse in zip(R, inverses, strict=True)])
 
     def _floor(self, curvature: Float) -> Float:
         """The curvature of a free intercept may underflow; a little of the weight keeps it invertible."""
