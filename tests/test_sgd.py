@@ -16,6 +16,7 @@ import referee
 import zoo
 from maxmargin import Problem, SGDClassifier, SGDRegressor, Status, certify, minimize
 from maxmargin.io import load_model, save_model
+from maxmargin.numerics.grid import lowest_on_grid
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
@@ -549,3 +550,17 @@ def test_models_can_be_stored(model, tmp_path):
     assert restored.duality_gap_ == model.duality_gap_
     restored.partial_fit(scale(X), y)
     assert restored.t_ == model.t_ + y.size
+
+
+@pytest.mark.parametrize(("first", "expected"), [(1.0, 64.0), (1024.0, 64.0), (64.0, 64.0)])
+def test_the_grid_is_searched_upwards_and_then_downwards(first, expected):
+    tried = []
+
+    def value(x):
+        tried.append(x)
+        return 1.0 + math.log2(x / 50.0) ** 2
+
+    assert lowest_on_grid(value, first, 4.0) == expected
+    assert len(tried) == len(set(tried))
+    assert lowest_on_grid(lambda x: math.inf, 3.0, 4.0) == 3.0  # nothing to choose from
+    assert lowest_on_grid(lambda x: 1.0 / x, 1.0, 2.0, least_gain=0.6) == 1.0  # half is not enough

@@ -8,6 +8,9 @@ from maxmargin._jit import compiled
 from maxmargin.protocols import Array, Float, Index
 
 CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
+GAMMA, FIRST, SECOND = (  # the odd numbers of splitmix64
+    np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB),
+)  # fmt: skip
 ORDERS = {"cyclic": CYCLIC, "permutation": PERMUTATION, "uniform": UNIFORM}
 
 
@@ -92,8 +95,18 @@ def chances(start: int, stop: int) -> Float:
 @compiled
 def _bits(random: Array) -> np.uint64:
     """The next 64 bits of a splitmix64 generator. Sets: ``random``."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    random[0] += GAMMA
     r = random[0]
-    r = (r ^ (r >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    r = (r ^ (r >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    r = (r ^ (r >> np.uint64(30))) * FIRST
+    r = (r ^ (r >> np.uint64(27))) * SECOND
     return r ^ (r >> np.uint64(31))
+
+
+def hashes(values: Array, columns: Array, seed: int) -> Array:
+    """Hashes of values and their columns, 0 for a 0: splitmix64 with one more multiplication, modulo 2^64."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0
+    salt = np.uint64((seed + 1) * int(GAMMA) % 2**64)
+    z = bits ^ (columns.astype(np.uint64) * FIRST + salt)
+    for shift, odd in ((30, FIRST), (27, SECOND), (31, GAMMA)):
+        z = (z ^ (z >> np.uint64(shift))) * odd
+    return np.where(bits == 0, np.uint64(0), z ^ (z >> np.uint64(32)))

@@ -37,6 +37,7 @@ from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, solve_tasks
 from maxmargin.estimators._machinery.kernels import task_operator, training_operator
 from maxmargin.estimators._machinery.task import Task
 from maxmargin.loop.solution import Record, Solution
+from maxmargin.numerics.sampling import hashes
 from maxmargin.operators import Gram, Rows
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.problems.point import Point
@@ -52,7 +53,6 @@ MANY_COPIES = 10  # so many equal samples are values of discrete features, which
 SMALLEST_SLOPE = 1e-6  # relative to the size of the feature
 SMALLEST_PROBABILITY = float(np.finfo(np.float64).tiny)  # has a logarithm
 NEWTON_STEPS, NEWTON_ACCURACY = 200, 1e-11
-ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64
 
 
 class Samples(NamedTuple):
@@ -303,24 +303,14 @@ def folds(samples: Samples, seed: int) -> Index:
 def row_keys(X: Any, seed: int) -> Array:
     """A hash of each row's values; the same for dense and sparse rows, and for float32 and float64."""
     if is_sparse(X):
-        hashes = _mixed(X.data, X.indices, seed)
-        sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+        keys = hashes(X.data, X.indices, seed)
+        sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(keys, dtype=np.uint64)])
         return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
     columns, out = np.arange(X.shape[1]), np.empty(X.shape[0], dtype=np.uint64)
     for start in range(0, X.shape[0], TILE_ROWS):
         tile = X[start : start + TILE_ROWS]
-        out[start : start + TILE_ROWS] = _mixed(tile, columns, seed).sum(axis=1, dtype=np.uint64)
+        out[start : start + TILE_ROWS] = hashes(tile, columns, seed).sum(axis=1, dtype=np.uint64)
     return out
-
-
-def _mixed(values: Array, columns: Array, seed: int) -> Array:
-    """Hashes of values and their columns, 0 for a 0; by splitmix64, modulo 2^64."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0
-    salt = np.uint64((seed + 1) * ODD[0] % 2**64)
-    z = bits ^ (columns.astype(np.uint64) * np.uint64(ODD[1]) + salt)
-    for shift, odd in ((30, ODD[1]), (27, ODD[2]), (31, ODD[0])):
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(odd)
-    return np.where(bits == 0, np.uint64(0), z ^ (z >> np.uint64(32)))
 
 
 def unseen_scores(estimator: Any, samples: Samples, fold: Index, seed: int) -> tuple[Float, Array]:

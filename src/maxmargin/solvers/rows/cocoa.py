@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.numerics.sampling import seeded
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem, balanced
 from maxmargin.protocols import Array, Float, Index
@@ -166,7 +167,7 @@ class CoCoAState(DualState):
             curvature = length / self.samples / problem.lam or 1.0 / (weight / self.samples or 1.0)
             self.step = FIRST_STEP * curvature / self.samples
         self.q, self.order = squares / problem.lam, np.flatnonzero(problem.s > 0.0)
-        self.random = np.array([self.seed + (communicator.rank << 32)], dtype=np.uint64)
+        self.random = seeded(self.seed + (communicator.rank << 32))
         self.last_alpha, self.last_w = np.zeros_like(self.alpha), np.zeros_like(self.w)
 
     @property

@@ -13,6 +13,7 @@ from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
+from maxmargin.numerics.sampling import seeded
 from maxmargin.operators import Rows
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
@@ -102,7 +103,7 @@ class AscentState(DualState):
         self.q = curvatures + self.tau
         self.order = np.flatnonzero(self.problem.s > 0.0)
         self.course = Course(self.order.size)
-        self.random = np.array([self.seed], dtype=np.uint64)
+        self.random = seeded(self.seed)
 
     def refresh(self) -> None:
         """Recompute what is maintained. Sets: ``w, total, passes``, and ``b`` unless it is free."""

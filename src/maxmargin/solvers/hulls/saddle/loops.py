@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.sampling import below
-from maxmargin.protocols import Array, Float, Index, Vectors
+from maxmargin.protocols import Float, Index, Vectors
 
 
 @compiled
@@ -46,15 +45,6 @@ def weights_of(logs: Float, signs: Float, weights: Float) -> tuple[Float, Float]
             weights[k, i] = math.exp(logs[i] - tops[k])
             sums[k] += weights[k, i]
     return tops, sums
-
-
-@compiled
-def drawn(order: Index, count: int, random: Array) -> Index:
-    """A block of coordinates, each as likely as any other. Sets: ``order, random``."""
-    for k in range(count):
-        other = k + below(order.shape[0] - k, random)
-        order[k], order[other] = order[other], order[k]
-    return order[:count].copy()
 
 
 @compiled

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.numerics.capped_simplex import looped_shift
+from maxmargin.numerics.sampling import draw, seeded
 from maxmargin.numerics.selection import Scale, settled
 from maxmargin.operators import Columns, Rows, Sharded
 from maxmargin.operators.hadamard import RandomisedHadamard
@@ -16,7 +17,7 @@ from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Features, Float
-from maxmargin.solvers.hulls.saddle.loops import add_columns, drawn, products, relative_entropy, weights_of
+from maxmargin.solvers.hulls.saddle.loops import add_columns, products, relative_entropy, weights_of
 from maxmargin.solvers.hulls.saddle.state import ABSENT, HALVED, Block, SaddleState
 from maxmargin.solvers.solver import Needs, Solver
 
@@ -153,8 +154,8 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
             rows = Sharded(rotated, problem.communicator) if isinstance(rows, Sharded) else rotated
         if self.block_size is not None and self.block_size < rows.n_features:
             columns = Columns(_in_memory(rows).matrix, rows.workers)
-            block = Block(columns, np.arange(rows.n_features), np.array([self.seed], dtype=np.uint64))
-            block.coordinates = drawn(block.order, self.block_size, block.random)
+            block = Block(columns, np.arange(rows.n_features), seeded(self.seed))
+            block.coordinates = draw(block.order, self.block_size, block.random).copy()
         game = HullDistance(rows, problem.y, np.minimum(problem.cap / problem.total, 1.0))
         everyone = np.arange(problem.y.size)
         return SaddleState(game, everyone, rotation, problem.total, problem.total_samples, block)
@@ -260,7 +261,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         if not self.incremental:
             state.z = state.game.operator.apply(state.w)
             state.passes += 1.0
-        block.coordinates = drawn(block.order, J.size, block.random)
+        block.coordinates = draw(block.order, J.size, block.random).copy()
         self._share(state, block, (kappa * state.logs - t) / (state.gamma + kappa))
         state.passes += 2.0 * share
 
