@@ -13,7 +13,7 @@ from maxmargin import BoxQP, HullDistance, Point, Problem, Status, minimize
 from maxmargin.operators import Columns, KernelGram, Rows
 from maxmargin.parts.losses import Hinge, Logistic, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
-from maxmargin.solvers import LINEAR, OF_HULLS, SMO, SOLVERS, DualCoordinate, make_solver
+from maxmargin.solvers import LINEAR, OF_HULLS, SMO, SOLVERS, Decomposition, DualCoordinate, make_solver
 
 TOL = 1e-6
 CASES = {case.name: case for case in zoo.cases()}
@@ -240,6 +240,26 @@ def test_shrinking_is_used_and_undone():
     plain = minimize(problem, SMO(shrinking=False), tol=1e-9)
     assert solution.status is plain.status is Status.CONVERGED
     assert solution.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-9)
+
+
+@pytest.mark.parametrize("solver", [SMO(), Decomposition(block_size=64)], ids=["smo", "decomposition"])
+def test_the_point_of_a_kernel_solver_leaves_its_state_as_it_is(solver):
+    """Also where samples are left out, whose scores are not up to date."""
+    X, y = zoo.blobs(600, 2, seed=1, apart=1.0)
+    problem = Problem(KernelGram(zoo.KERNELS["rbf"][0], X), y, Hinge(), L2(1.0), np.full(600, 10.0))
+    state = solver.start(problem, None)
+    while state.counters["active"] == 600:
+        state = solver.advance(problem, state, 1)
+
+    def picture():
+        arrays = {key: value.tobytes() for key, value in vars(state).items() if isinstance(value, np.ndarray)}
+        return arrays, state.counters["active"], state.estimate, state.iterations
+
+    before = picture()
+    first, second = solver.point(problem, state), solver.point(problem, state)
+    assert picture() == before
+    assert first.alpha.tobytes() == second.alpha.tobytes()
+    assert first.b == second.b
 
 
 def test_smo_with_a_cache_that_is_too_small():
