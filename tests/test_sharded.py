@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from maxmargin import Problem
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.operators import Rows, Sharded
+from maxmargin.operators import Bordered, Rows, Sharded
 from maxmargin.parts.losses import Hinge
 from maxmargin.parts.penalties import L2
 from maxmargin.protocols import Features
@@ -44,7 +44,6 @@ def test_products_are_those_of_all_rows(sparse):
         same(operator.weighted_gram(h[mine]), whole.weighted_gram(h))
         same(operator.weighted_gram(h[mine], 2.0), whole.weighted_gram(h, 2.0))
         same(operator.adjoint_each(A[mine]), whole.adjoint_each(A))
-        same(operator.squares_each(A[mine] ** 2), whole.squares_each(A**2))
         part = operator.take(np.arange(0, operator.n_samples, 2))
         assert part.total_samples == sum(len(range(0, stop - start, 2)) for start, stop in BOUNDS)
         same(part.apply(w), operator.apply(w)[::2])
@@ -52,6 +51,35 @@ def test_products_are_those_of_all_rows(sparse):
 
     sums = run_in_process(program, BOUNDS)
     assert all(np.array_equal(sums[0], other) for other in sums)  # bit for bit
+
+
+@pytest.mark.parametrize(("height", "free"), [(1.0, True), (2.5, False), (0.0, False)])
+def test_a_border_is_one_more_column_of_all_rows(height, free):
+    rng = np.random.default_rng(1)
+    X, a, h, w = rng.standard_normal((N, D)), rng.standard_normal(N), rng.random(N), rng.standard_normal(D)
+    B = np.column_stack([X, np.full(N, height)]) if height else X
+    b = 0.7 if height else 0.0
+
+    def program(communicator, some):
+        mine, counting = slice(*some), Counting(communicator)
+        bordered = Bordered(Sharded(Rows(X[mine]), counting), height, free)
+        before = counting.traffic.rounds
+        theta = bordered.join(w, 0.7)  # what has no column is dropped
+        np.testing.assert_allclose(bordered.apply(theta), X[mine] @ w + b, rtol=1e-13, atol=1e-14)
+        assert np.array_equal(bordered.split(theta)[0], w)
+        assert bordered.split(theta)[1] == pytest.approx(b)
+        ridge = bordered.ridge(3.0)
+        assert bordered.size == ridge.size == B.shape[1]
+        assert bordered.penalised == np.count_nonzero(ridge) == B.shape[1] - free
+        assert counting.traffic.rounds == before
+        sums = bordered.adjoint(a[mine]), bordered.gram(h[mine]), bordered.column_squares(h[mine])
+        assert counting.traffic.rounds == before + 3
+        for ours, theirs in zip(sums, (B.T @ a, B.T @ (h[:, None] * B), h @ B**2), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+        return np.concatenate([np.ravel(part) for part in sums])
+
+    everybody = run_in_process(program, BOUNDS)
+    assert all(np.array_equal(everybody[0], other) for other in everybody)  # bit for bit
 
 
 def test_a_sum_is_one_round():

@@ -187,9 +187,6 @@ class Features(Operator, Protocol):
     def adjoint_each(self, A: Float) -> Float:
         """``A^T X``: a row of coefficients for each column of ``A``."""
 
-    def squares_each(self, H: Float) -> Float:
-        """``H^T X^2``: a row of weighted sums of squares of the features for each column of ``H``."""
-
 
 @runtime_checkable
 class LocalRows(Features, Protocol):
@@ -203,6 +200,9 @@ class LocalRows(Features, Protocol):
 
         ``h`` must not change before it is asked for.
         """
+
+    def squares_each(self, H: Float) -> Float:
+        """``H^T X^2``: a row of weighted sums of squares of the features for each column of ``H``."""
 
 
 class Communicator(Protocol):

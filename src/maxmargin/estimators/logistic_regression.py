@@ -23,7 +23,7 @@ from maxmargin.estimators.explanation import given, traits_of
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Array, Features, Float
+from maxmargin.protocols import Array, Float, LocalRows
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import Choice, choose
 
@@ -276,7 +276,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         """Whether one problem has more than two classes."""
         return self.classes_.size > 2 and self.multi_class == "multinomial"
 
-    def _problem(self, operator: Features, y: Float, s: Float) -> Problem | SoftmaxProblem:
+    def _problem(self, operator: LocalRows, y: Float, s: Float) -> Problem | SoftmaxProblem:
         """What one task minimises."""
         kind = check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
         scale = float(self.intercept_scaling)

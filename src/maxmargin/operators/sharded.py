@@ -91,10 +91,6 @@ class Sharded:
         """``A^T X``, over the rows of all."""
         return self.communicator.allreduce(self.rows.adjoint_each(A))
 
-    def squares_each(self, H: Float) -> Float:
-        """``H^T X^2``, over the rows of all."""
-        return self.communicator.allreduce(self.rows.squares_each(H))
-
     def passes(self, w: Float) -> float:
         """One product reads every row once."""
         return 1.0

@@ -119,7 +119,7 @@ class Problem:
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many coefficients and dual variables as this problem."""
-        if not self.kernelised and point.w.size != self.operator.n_features:  # type: ignore[attr-defined]
+        if isinstance(self.operator, MATRICES) and point.w.size != self.operator.n_features:
             return False
         return point.alpha is not None and point.alpha.size == self.operator.n_samples
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.problems.point import Certificate, Point, Status
-from maxmargin.protocols import Features, Float, Index, Intercept
+from maxmargin.protocols import Float, Index, Intercept, LocalRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class SoftmaxProblem:
     ``y`` holds the class of each sample as a number from 0 to ``n_classes - 1``.
     """
 
-    operator: Features
+    operator: LocalRows
     y: Index
     n_classes: int
     lam: float

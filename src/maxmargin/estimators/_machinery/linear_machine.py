@@ -22,7 +22,7 @@ from maxmargin.operators import ChunkedMatrix, Rows, rows_of
 from maxmargin.operators.rows import scores_of
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Float, LocalRows
 from maxmargin.solvers import DualCoordinate, Newton
 from maxmargin.solvers.choice import Choice, choose
 from maxmargin.threads import Workers, workers_for
@@ -45,7 +45,7 @@ class LinearMachine(CertifiedEstimator):
 
     _reads_chunks = True
 
-    def _problem(self, operator: Features, y: Float, s: Float) -> Problem | SoftmaxProblem:
+    def _problem(self, operator: LocalRows, y: Float, s: Float) -> Problem | SoftmaxProblem:
         """What one task minimises."""
         raise NotImplementedError
 

@@ -32,7 +32,7 @@ from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certifiable, Certificate, Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Features, Float, Index, Intercept, Operator, Penalty
+from maxmargin.protocols import Features, Float, Index, Intercept, LocalRows, Operator, Penalty
 
 VANISHING = 1e-12
 GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
@@ -78,7 +78,7 @@ def logistic_problem(
 
 
 def softmax_problem(
-    rows: Features, codes: Index, n_classes: int, s: Float, intercept: Intercept, scale: float
+    rows: LocalRows, codes: Index, n_classes: int, s: Float, intercept: Intercept, scale: float
 ) -> SoftmaxProblem:
     """The same for several classes at once: ``1/2 |W|^2 - sum_i s_i log p_i`` with ``p_i`` of the class of sample i."""
     return SoftmaxProblem(rows, codes, n_classes, 1.0, s, intercept, scale)
