@@ -173,9 +173,12 @@ def test_bad_parameters(make, settings, message):
         ({"multi_class": "crammer_singer"}, "The 'multi_class' parameter of SVC must be a str among"),
         (
             {"solver": "dual_coordinate"},
-            "solver='dual_coordinate' cannot solve this problem: it needs the samples as rows of features, not a",
+            "solver='dual_coordinate' cannot solve this problem of SVC: it needs the samples as rows of features",
         ),
-        ({"solver": "newton"}, "solver='newton' cannot solve this problem: it needs the samples as rows of features"),
+        (
+            {"solver": "newton"},
+            "solver='newton' cannot solve this problem of SVC: it needs the samples as rows",
+        ),
         (
             {"break_ties": True, "decision_function_shape": "ovo"},
             "break_ties must be False when decision_function_shape is 'ovo'",
@@ -205,7 +208,7 @@ def test_bad_parameters_of_svc(settings, message):
         ),
         ({"fit_intercept": False, "intercept": "penalised"}, "fit_intercept=False contradicts intercept='penalised'"),
         ({"intercept_scaling": 0.0}, "must be a float in the range (0.0, 1e+100]. Got 0.0"),
-        ({"solver": "smo"}, "solver='smo' cannot solve this problem: it needs a kernel matrix; this problem has rows"),
+        ({"solver": "smo"}, "solver='smo' cannot solve this problem of LinearSVC: it needs a kernel matrix; this"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )

@@ -16,8 +16,8 @@ from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers import OUT_OF_CORE, SOLVERS
-from maxmargin.solvers.choice import Traits, choose
+from maxmargin.solvers import SOLVERS
+from maxmargin.solvers.choice import Choice, Traits, table
 from maxmargin.solvers.rows.newton import Newton
 
 FLAGS = st.booleans()
@@ -25,7 +25,7 @@ FLAGS = st.booleans()
 
 @given(st.integers(1, 10**7), st.integers(1, 10**5), FLAGS, FLAGS, st.sampled_from([None, 1e-3, 1.0, 1e6]))
 def test_the_choice_can_solve_what_it_is_chosen_for(n, d, l1, in_memory, max_time):
-    choice = choose(Traits(n, d, n * d, l1, in_memory=in_memory, max_time=max_time))
+    choice = table(Traits(n, d, n * d, l1, in_memory=in_memory, max_time=max_time))
     few = Problem(
         Rows(np.ones((2, d))),
         np.array([1.0, -1.0]),
@@ -34,14 +34,14 @@ def test_the_choice_can_solve_what_it_is_chosen_for(n, d, l1, in_memory, max_tim
         np.ones(2),
     )
     assert choice.make().supports(few) is None
-    assert in_memory or choice.name in OUT_OF_CORE
+    assert in_memory or SOLVERS[choice.name].needs.samples == "sweeps"
     assert choice.name in str(choice)
 
 
 @given(st.integers(100, 10**7), st.integers(1, 10**5), st.integers(2, 64), FLAGS)
 def test_the_choice_of_several_clients_can_solve_what_it_is_chosen_for(n, d, clients, in_memory):
     traits = Traits(n, d, n * d, in_memory=in_memory, clients=clients)
-    choice = choose(traits)
+    choice = table(traits)
     assert choice.name in ("newton", "cocoa")
     assert in_memory or choice.name == "newton"
     assert f"{clients} clients" in str(choice)
@@ -53,12 +53,11 @@ def test_the_choice_of_several_clients_can_solve_what_it_is_chosen_for(n, d, cli
 
 
 def test_several_clients_choose_by_the_problem_and_the_number_of_features():
-    assert choose(Traits(10**6, 100, 10**8, clients=4)).name == "newton"
-    assert choose(Traits(150, 4, 600, clients=4)).name == "newton"
-    assert choose(Traits(10**6, 5000, 10**8, clients=4)).name == "cocoa"
-    assert choose(Traits(10**6, 100, 10**8, clients=4, of_hulls=True)).name == "saddle"
-    with pytest.raises(ValueError, match="L1 part cannot be solved by several clients"):
-        choose(Traits(10**6, 100, 10**8, l1=True, clients=4))
+    assert table(Traits(10**6, 100, 10**8, clients=4)).name == "newton"
+    assert table(Traits(150, 4, 600, clients=4)).name == "newton"
+    assert table(Traits(10**6, 5000, 10**8, clients=4)).name == "cocoa"
+    assert table(Traits(10**6, 100, 10**8, clients=4, of_hulls=True)).name == "saddle"
+    assert table(Traits(10**6, 100, 10**8, l1=True, clients=4)).name == "smoothed"
 
 
 def test_short_rows_without_an_intercept_begin_with_epochs():
@@ -67,20 +66,44 @@ def test_short_rows_without_an_intercept_begin_with_epochs():
     y = np.where(X @ rng.normal(size=100) + 0.2 * rng.normal(size=2000) > 0.0, 1, -1)
     for loss, epochs in (("squared_hinge", 5), ("hinge", 60)):
         model = maxmargin.LinearSVC(loss=loss, fit_intercept=False, tol=1e-8)
-        choice = model._choice(X)
-        assert choice.name == "dual_coordinate"
-        assert choice.successors[0] == ("newton", epochs)
-        assert "the rows are short" in maxmargin.explain_solver(model, X)
+        sentence = maxmargin.explain_solver(model, X, y)
+        assert "uses 'dual_coordinate', because the rows are short" in sentence
+        assert f"'newton' takes over after {epochs} iterations" in sentence
         model.set_params(C=100.0).fit(X, y)
         assert model.duality_gap_ <= 1e-8
         assert "smoothing" in model.solution_.history[-1].counters  # newton's
     for other in (maxmargin.LinearSVC(), maxmargin.LinearSVC(intercept="free")):
-        assert other._choice(X).name == "newton"
-    assert maxmargin.LinearSVC(intercept=None)._choice(X.toarray()).name == "newton"
+        assert "uses 'newton'" in maxmargin.explain_solver(other, X, y)
+    assert "uses 'newton'" in maxmargin.explain_solver(maxmargin.LinearSVC(intercept=None), X.toarray(), y)
+
+
+def test_a_fit_makes_no_difference_to_the_explanation():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.arange(60) % 3
+    model = maxmargin.LogisticRegression()
+    before, of_three = maxmargin.explain_solver(model, X), maxmargin.explain_solver(model, X, y)
+    model.fit(X, y)
+    assert maxmargin.explain_solver(model, X) == before
+    assert "uses 'newton'" in before
+    assert "With more than two classes, which only y can tell, it uses 'softmax_newton'" in before
+    assert maxmargin.explain_solver(model, X, y) == of_three
+    assert "uses 'softmax_newton'" in of_three
+    assert model.solution_.solver == "softmax_newton"
+
+
+def test_hints_reach_every_solver_that_takes_over():
+    relay = Choice("dual_coordinate", "", (("blocks", 3), ("pivoting", 5))).make({"seed": 7, "shrinking": False})
+    assert (relay.first.seed, relay.second.first.seed) == (7, 7)
+    assert not relay.first.shrinking
+
+
+def test_a_wrong_option_is_refused_with_the_right_ones():
+    with pytest.raises(ValueError, match=r"solver='saddle' has no option 'blok_size'; its options are .*'block_size'"):
+        maxmargin.hull_distance([[0.0]], [[1.0]], blok_size=1)
 
 
 def test_a_kernel_is_for_solvers_of_kernels():
-    choice = choose(Traits(10, 3, 30, kernelised=True))
+    choice = table(Traits(10, 3, 30, kernelised=True))
     assert (
         SOLVERS[choice.name]().supports(next(c for c in zoo.cases() if c.name == "hinge, rbf, weighted").build())
         is None

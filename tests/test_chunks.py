@@ -22,7 +22,7 @@ from maxmargin.parts.losses import Hinge
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features
-from maxmargin.solvers import OUT_OF_CORE, SOLVERS
+from maxmargin.solvers import SOLVERS
 
 RNG = np.random.default_rng(0)
 N, D = 600, 6
@@ -224,7 +224,7 @@ def test_every_linear_estimator_is_the_same_in_chunks(model):
     np.testing.assert_allclose(coef, in_memory.coef_, rtol=0.0, atol=1e-3 if model.tol < 1e-6 else 0.05)
 
 
-@pytest.mark.parametrize("name", sorted(OUT_OF_CORE - {"softmax_newton"}))
+@pytest.mark.parametrize("name", sorted(name for name, solver in SOLVERS.items() if solver.needs.samples == "sweeps"))
 def test_every_solver_that_sweeps_is_certified_in_chunks(name):
     problem = Problem(Chunks(chunked(X, [100, 500])), Y, Hinge(), L2(1.0), np.full(N, 0.1), "free")
     solution = maxmargin.minimize(problem, SOLVERS[name](), tol=1e-3 if name != "subgradient" else 0.05, max_iter=2000)

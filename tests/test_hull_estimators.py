@@ -11,10 +11,12 @@ import referee
 from maxmargin import SVC, SVR, NuSVC, OneClassSVM, certify, explain_solver
 from maxmargin.io import load_model, save_model
 from maxmargin.loop.solution import Status
-from maxmargin.solvers import OF_HULLS
+from maxmargin.solvers import SOLVERS
 
 TOL = {"saddle": 1e-5, "frank_wolfe": 1e-6, "gilbert": 1e-3}
-every_solver = pytest.mark.parametrize("solver", sorted(OF_HULLS))
+every_solver = pytest.mark.parametrize(
+    "solver", sorted(name for name, solver in SOLVERS.items() if solver.needs.samples == "hulls")
+)
 
 
 def clouds(n=150, d=4, apart=1.5, classes=2, seed=0):
@@ -173,12 +175,12 @@ def test_warm_start_and_probabilities():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (NuSVC(solver="saddle"), "NuSVC has it with kernel='linear' only; got kernel='rbf'. Use solver='decomp"),
-        (SVC(C=np.inf, kernel="poly", solver="gilbert"), "SVC has it with kernel='linear' only; got kernel='poly'"),
-        (SVC(kernel="linear", C=2.5, solver="saddle"), r"not what SVC asks for with C=2.5.*C = 1 / rho_"),
-        (SVC(solver="saddle"), r"NuSVC\(kernel='linear'\), whose"),
-        (SVR(kernel="linear", solver="frank_wolfe"), r"not what SVR asks for\. Use another solver"),
-        (OneClassSVM(solver="saddle"), "not what OneClassSVM asks for"),
+        (NuSVC(solver="saddle"), "NuSVC: it needs .* hard margin or nu machine with a linear kernel"),
+        (SVC(C=np.inf, kernel="poly", solver="gilbert"), "SVC: .* linear kernel .* so can 'decomposition', 'smo'"),
+        (SVC(kernel="linear", C=2.5, solver="saddle"), "SVC: it needs the distance of two hulls .*'newton'"),
+        (SVC(solver="saddle"), "SVC: it needs the distance of two hulls .*; 'auto' can, and so can 'decomposition'"),
+        (SVR(kernel="linear", solver="frank_wolfe"), "SVR: it needs the distance of two hulls .*'decomposition'"),
+        (OneClassSVM(solver="saddle"), "OneClassSVM: it needs the distance of two hulls .*'decomposition'"),
     ],
 )
 def test_what_is_refused(model, message):

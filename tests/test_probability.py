@@ -1,6 +1,5 @@
 """Probabilities: never at odds with the prediction, and from scores of samples that the model had not seen."""
 
-import time
 import warnings
 
 import numpy as np
@@ -21,11 +20,11 @@ from sklearn.svm import SVC as TheirSVC
 
 from maxmargin import SVC, LinearSVC, NuSVC, certify
 from maxmargin.estimators._machinery import probability as _probability
+from maxmargin.estimators._machinery.fit import choose_solver, solve
 from maxmargin.estimators._machinery.probability import (
     FOLDS,
     MANY_COPIES,
     SMALLEST_SLOPE,
-    Samples,
     SharedRows,
     best_slopes,
     features_of,
@@ -264,38 +263,38 @@ def test_small_weights_do_not_blur_the_targets():
 
 def samples_of(X, codes, weights=None):
     weights = np.ones(len(codes)) if weights is None else weights
-    return Samples(X, np.asarray(codes), np.asarray(weights, dtype=float), weights, 0.0)
+    return X, np.asarray(codes), np.asarray(weights, dtype=float)
 
 
 def test_folds_are_stratified_and_seeded():
     X, y = blobs(3, n=200)
-    fold = folds(samples_of(X, y), seed=0)
+    fold = folds(*samples_of(X, y), seed=0)
     for code in range(3):
         counts = np.bincount(fold[y == code], minlength=FOLDS)
         assert np.ptp(counts) <= 1
-    np.testing.assert_array_equal(fold, folds(samples_of(X, y), seed=0))
-    assert (fold != folds(samples_of(X, y), seed=1)).any()
+    np.testing.assert_array_equal(fold, folds(*samples_of(X, y), seed=0))
+    assert (fold != folds(*samples_of(X, y), seed=1)).any()
 
 
 def test_folds_depend_on_values_only():
     X, y = blobs(3, n=200)
     X[np.abs(X) < 0.4] = 0.0
     X = X.astype(np.float32)
-    fold = folds(samples_of(X, y), seed=5)
+    fold = folds(*samples_of(X, y), seed=5)
     order = np.random.default_rng(0).permutation(200)
-    np.testing.assert_array_equal(folds(samples_of(X[order], y[order]), seed=5), fold[order])
-    np.testing.assert_array_equal(folds(samples_of(X.astype(float), y), seed=5), fold)
-    np.testing.assert_array_equal(folds(samples_of(sparse.csr_array(X), y), seed=5), fold)
+    np.testing.assert_array_equal(folds(*samples_of(X[order], y[order]), seed=5), fold[order])
+    np.testing.assert_array_equal(folds(*samples_of(X.astype(float), y), seed=5), fold)
+    np.testing.assert_array_equal(folds(*samples_of(sparse.csr_array(X), y), seed=5), fold)
     np.testing.assert_array_equal(row_keys(-0.0 * X, 3), row_keys(0.0 * X, 3))
 
 
 def test_copies_share_a_fold_unless_there_are_many():
     X, y = blobs(2, n=50)
-    fold = folds(samples_of(np.repeat(X, 3, axis=0), np.repeat(y, 3)), seed=0)
-    np.testing.assert_array_equal(fold, np.repeat(folds(samples_of(X, y, np.full(50, 3.0)), seed=0), 3))
+    fold = folds(*samples_of(np.repeat(X, 3, axis=0), np.repeat(y, 3)), seed=0)
+    np.testing.assert_array_equal(fold, np.repeat(folds(*samples_of(X, y, np.full(50, 3.0)), seed=0), 3))
     few = np.repeat(np.eye(2), 5 * MANY_COPIES, axis=0)
     codes = np.arange(10 * MANY_COPIES) % 2
-    fold = folds(samples_of(few, codes), seed=0)
+    fold = folds(*samples_of(few, codes), seed=0)
     for row in (0, 1):
         for code in (0, 1):
             assert np.ptp(np.bincount(fold[(few[:, row] == 1) & (codes == code)], minlength=FOLDS)) <= 1
@@ -309,7 +308,7 @@ def test_every_class_is_left_in_every_training_part(seed, n, n_classes, values):
     y[:n_classes] = np.arange(n_classes)
     weights = rng.integers(0, 2, y.size)
     weights[:n_classes] = 1
-    fold = folds(samples_of(rng.integers(0, values, (y.size, 1)).astype(float), y, weights), seed=0)
+    fold = folds(*samples_of(rng.integers(0, values, (y.size, 1)).astype(float), y, weights), seed=0)
     assert (fold[weights == 0] == -1).all()
     for k in range(FOLDS):
         assert np.unique(y[(fold != k) & (weights > 0)]).size == n_classes
@@ -348,9 +347,10 @@ def exact_scores(model, X, y, fold):
 def test_scores_are_those_of_models_without_the_sample(n, C):
     X, y = make_classification(n, 8, n_informative=5, flip_y=0.1, random_state=0)
     model = fitted(SVC(C=C), X, y)
-    samples = Samples(X, y, np.ones(n), np.full(n, C), time.perf_counter())
-    fold = folds(samples, 0)
-    scores, scored = _probability.unseen_scores(model, samples, fold, 0)
+    plan = model._plan(X, y, None)
+    choose_solver(model, plan)
+    fold = folds(X, y, np.ones(n), 0)
+    scores, scored = _probability.unseen_scores(model, plan, solve(model, plan), fold)
     assert scored.all()
     exact = exact_scores(model, X, y, fold)
     assert np.sqrt(np.mean((scores[:, 0] - exact) ** 2)) < 0.1 * np.sqrt(np.mean(exact**2))
@@ -479,7 +479,7 @@ def test_max_time_leaves_nothing_for_the_folds():
 
 def test_folds_after_which_the_time_is_up_are_left_out(monkeypatch):
     X, y = blobs(2)
-    solve, done = _probability.solve_tasks, []
+    solve, done = _probability.solve, []
 
     def slow(*arguments):
         done.append(solve(*arguments))
@@ -487,7 +487,7 @@ def test_folds_after_which_the_time_is_up_are_left_out(monkeypatch):
 
     for make in (SVC, LinearSVC):
         done.clear()
-        monkeypatch.setattr(_probability, "solve_tasks", slow)
+        monkeypatch.setattr(_probability, "solve", slow)
         monkeypatch.setattr(_probability.time, "perf_counter", lambda: 1000.0 * len(done))  # the clock of each module
         with pytest.warns(ConvergenceWarning, match="max_time was used up before .* rest on 2 of 3 folds") as caught:
             model = make(max_time=1500.0, probability=True).fit(X, y)

@@ -13,7 +13,7 @@ from maxmargin import BoxQP, HullDistance, Point, Problem, Status, minimize
 from maxmargin.operators import Columns, KernelGram, Rows
 from maxmargin.parts.losses import Hinge, Logistic, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
-from maxmargin.solvers import LINEAR, OF_HULLS, SMO, SOLVERS, Decomposition, DualCoordinate, make_solver
+from maxmargin.solvers import SMO, SOLVERS, Decomposition, DualCoordinate, make_solver
 
 TOL = 1e-6
 CASES = {case.name: case for case in zoo.cases()}
@@ -327,20 +327,19 @@ def test_registry_names_its_solvers():
     for name, cls in SOLVERS.items():
         assert cls.name == name
         assert make_solver(name) == cls()
-    assert set(SOLVERS) >= LINEAR
 
 
-def test_linear_solvers_are_those_that_take_rows():
+def test_solvers_support_what_they_say_they_need():
     rows, kernel = CASES["intercept free, rows"].build(), CASES["intercept free, rbf"].build()
-    for name, cls in SOLVERS.items():
-        if name == "softmax_newton" or name in OF_HULLS:  # these have problems of their own
-            continue
-        assert (cls().supports(rows) is None) == (name in LINEAR)
-        assert (cls().supports(kernel) is None) == (name not in LINEAR)
+    for cls in SOLVERS.values():
+        assert (cls().supports(rows) is None) == (cls.needs.samples in ("rows", "sweeps"))
+        assert (cls().supports(kernel) is None) == (cls.needs.samples == "kernel")
 
 
-def test_make_solver_passes_the_options_that_exist():
-    assert make_solver("dual_coordinate", seed=3, max_memory=7.0) == DualCoordinate(seed=3)
-    assert make_solver("smo", seed=3, max_memory=7.0) == SMO(max_memory=7.0)
+def test_make_solver_refuses_options_that_do_not_exist():
+    assert make_solver("dual_coordinate", seed=3) == DualCoordinate(seed=3)
+    assert make_solver("smo", max_memory=7.0) == SMO(max_memory=7.0)
+    with pytest.raises(ValueError, match=r"solver='smo' has no option 'seed'; its options are .*'max_memory'"):
+        make_solver("smo", seed=3)
     with pytest.raises(ValueError, match=r"'nonsense' is unknown.*'dual_coordinate'"):
         make_solver("nonsense")

@@ -32,15 +32,15 @@ from maxmargin.estimators._machinery.fitted import (
     street_certificate_of,
     targets,
     tasks_with_variables,
-    usual_solver,
 )
 from maxmargin.estimators._machinery.kernels import task_operator, training_operator
 from maxmargin.estimators._machinery.multiclass import binary_tasks
+from maxmargin.estimators._machinery.plan import Task, regression_task
 from maxmargin.estimators._machinery.problems import (
     both_sides,
     certificate_at,
+    hard_margin,
     hinge_problem,
-    hull_distance,
     l1_share,
     logistic_problem,
     nu_classification,
@@ -52,7 +52,6 @@ from maxmargin.estimators._machinery.problems import (
     tube_problem,
 )
 from maxmargin.estimators._machinery.stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
-from maxmargin.estimators._machinery.task import Task
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.linear_svc import LinearSVC
@@ -76,7 +75,8 @@ from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Penalty
-from maxmargin.solvers import Saddle, Smoothed, SoftmaxNewton
+from maxmargin.solvers import Saddle, SoftmaxNewton
+from maxmargin.solvers.choice import choose
 
 HULL_BOUND_TOL = 1e-6
 Pose = Callable[[int, Task, Features], BoxQP | HullDistance]  # from the number of a task, the task and its rows
@@ -200,10 +200,10 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
     s = model.C * np.asarray(model.class_weight_)[codes] * data.weights
     loss, intercept, as_rows = getattr(model, "loss", "hinge"), intercept_of(model, "free"), model.kernel == "linear"
     certificates: list[Certificate] = []
-    tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
+    tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"), s)
     for task, alpha, b in tasks_with_variables(model, tasks, data.X.shape[0]):
         operator = task_operator(model, data.X, task, as_rows=as_rows)
-        problem = hinge_problem(operator, task.y, s[task.members], loss, intercept)
+        problem = hinge_problem(operator, task.y, task.s, loss, intercept)
         w = float_row(model.coef_, len(certificates)) if as_rows else alpha
         certificates.append(certify_point(problem, Point(w, b, alpha)))
     power = "" if loss == "hinge" else "^2"
@@ -212,10 +212,10 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
 
 def _judge_hard_margin(model: Model, data: Samples, codes: Array) -> Verdict:
     certificates: list[Certificate] = []
-    tasks = binary_tasks(codes, model.classes_, model.multi_class)
+    tasks = binary_tasks(codes, model.classes_, model.multi_class, data.weights)
     for task, alpha, b in tasks_with_variables(model, tasks, data.X.shape[0]):
         operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
-        problem = hull_distance(operator, task.y, data.weights[task.members])
+        problem = hard_margin(operator, task.y, task.s)
         certificates.append(street_certificate_of(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - 2 rho with y_i (f(x_i) + b) >= rho", tasks, certificates)
 
@@ -227,12 +227,12 @@ def _judge_nu_svc(model: Model, data: Samples) -> Verdict:
     s = data.weights.copy()
     if isinstance(model, NuSVC):  # scikit-learn's ignores class weights
         s *= model.class_weight_[codes]
-    tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"))
+    tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"), s)
     nus = getattr(model, "nu_", np.full(len(tasks), model.nu))
     certificates: list[Certificate] = []
     for nu, (task, alpha, b) in zip(nus, tasks_with_variables(model, tasks, data.X.shape[0]), strict=True):
         operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
-        problem = nu_classification(operator, task.y, s[task.members], nu)
+        problem = nu_classification(operator, task.y, task.s, nu)
         certificates.append(street_certificate_of(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))", tasks, certificates)
 
@@ -283,16 +283,16 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     codes = codes_of(model, data)
     s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     if np.isinf(model.C):
-        return _judge_streets(model, data, codes, lambda k, task, rows: hull_distance(rows, task.y, s[task.members]))
+        return _judge_streets(model, data, codes, s, lambda k, task, rows: hard_margin(rows, task.y, task.s))
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()
     scale = float(model.intercept_scaling)
     intercept = intercept_of(model, "penalised")
-    tasks = binary_tasks(codes, model.classes_, model.multi_class)
+    tasks = binary_tasks(codes, model.classes_, model.multi_class, s)
     certificates = []
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
-        problem = Problem(rows, task.y, loss, penalty_of(model), s[task.members], intercept, scale)
+        problem = Problem(rows, task.y, loss, penalty_of(model), task.s, intercept, scale)
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), kept_dual(model, k, task))
         if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
             point = Point(point.w, point.b, dual_bound(problem, point))
@@ -308,14 +308,14 @@ def _judge_distributed_nu_svc(model: Model, data: Samples) -> Verdict:
     s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
 
     def pose(k: int, task: Task, rows: Features) -> BoxQP | HullDistance:
-        return nu_classification(rows, task.y, s[task.members], model.nu_[k])
+        return nu_classification(rows, task.y, task.s, model.nu_[k])
 
-    return _judge_streets(model, data, codes, pose)
+    return _judge_streets(model, data, codes, s, pose)
 
 
-def _judge_streets(model: Model, data: Samples, codes: Array, pose: Pose) -> Verdict:
+def _judge_streets(model: Model, data: Samples, codes: Array, s: Float, pose: Pose) -> Verdict:
     """Of linear functions that were divided by their margins; good dual variables are found by solving."""
-    tasks = binary_tasks(codes, model.classes_, model.multi_class)
+    tasks = binary_tasks(codes, model.classes_, model.multi_class, s)
     certificates = []
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
@@ -333,7 +333,7 @@ def _judge_streets(model: Model, data: Samples, codes: Array, pose: Pose) -> Ver
 @_judge.register(sklearn.svm.LinearSVR)
 def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
     y, s, intercept = data.y.astype(np.float64), model.C * data.weights, intercept_of(model, "penalised")
-    task, scale = Task("regression", np.arange(y.size), y), float(model.intercept_scaling)
+    task, scale = regression_task(y, s), float(model.intercept_scaling)
     problem = tube_problem(rows_of(data.X), y, s, model.loss, model.epsilon, intercept, scale)
     w, b = np.asarray(model.coef_, dtype=np.float64), float(np.ravel(model.intercept_)[0])
     point = Point(w, b, kept_dual(model, 0, task))
@@ -363,15 +363,15 @@ def _judge_logistic_regression(model: Model, data: Samples) -> Verdict:
     W = np.asarray(model.coef_, dtype=np.float64)
     b = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), W.shape[0])
     if all_at_once:
-        tasks: list[Task] = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
+        tasks = [Task("all classes", np.arange(codes.size), codes.astype(np.float64), s)]
         theta = np.column_stack([W, b]) if intercept is not None else W
         problem = softmax_problem(rows, codes, model.classes_.size, s, intercept, scale)
         certificates = [smooth_certificate_of(model, 0, problem, Point(theta.ravel(), 0.0), SoftmaxNewton())]
         formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
     else:
-        tasks = list(binary_tasks(codes, model.classes_, "ovr"))
-        solver = usual_solver(data.X) if l1_share(model) == 0.0 else Smoothed()
+        tasks = binary_tasks(codes, model.classes_, "ovr", s)
         problems = [logistic_problem(rows, task.y, s, penalty_of(model), intercept, scale) for task in tasks]
+        solver = choose(problems[0]).make()
         certificates = [
             smooth_certificate_of(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))
         ]
@@ -394,10 +394,10 @@ def _judge_sgd(model: Model, data: Samples) -> Verdict:
     if is_classifier(model):
         codes = codes_of(model, data)
         s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
-        tasks: Sequence[Task] = binary_tasks(codes, model.classes_, "ovr")
+        tasks = binary_tasks(codes, model.classes_, "ovr", s)
     else:
         s = data.weights
-        tasks = [Task("regression", np.arange(data.y.size), data.y.astype(np.float64))]
+        tasks = [regression_task(data.y, s)]
     rows, n = rows_of(data.X), data.y.size
     total = float(data.weights.sum()) if isinstance(model, StochasticEstimator) else float(n)
     certificates = []

@@ -10,12 +10,13 @@ import numpy as np
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.clients import Outcome
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
-from maxmargin.estimators._machinery.estimator import POSITIVE
-from maxmargin.estimators._machinery.kernel_machine import NU_CONSTRAINT
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
 from maxmargin.estimators.nu_svc import DEFAULT_NU
-from maxmargin.problems.hulls import HullDistance
-from maxmargin.protocols import Features, Float
+from maxmargin.loop.solution import Solution
+from maxmargin.protocols import Float, Operator
+from maxmargin.solvers.choice import AnyProblem
 
 
 class DistributedNuSVC(DistributedClassifier):
@@ -81,7 +82,6 @@ class DistributedNuSVC(DistributedClassifier):
         "nu": NU_CONSTRAINT,
         "cap": [POSITIVE, None],
     }
-    _of_hulls = True
 
     def __init__(
         self,
@@ -104,36 +104,25 @@ class DistributedNuSVC(DistributedClassifier):
         checkpoint_every: float = 60.0,
         on_failure: str = "raise",
     ) -> None:
-        self.nu = nu
-        self.tol = tol
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.cap = cap
-        self.solver = solver
-        self.max_time = max_time
-        self.callback = callback
-        self.engine = engine
-        self.n_clients = n_clients
-        self.round_timeout = round_timeout
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.on_failure = on_failure
+        self._store(locals())
 
-    def _problem(self, rows: Features, y: Float, s: Float, total: float) -> HullDistance:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
-        return HullDistance(rows, y, s, total)
+        nu = self.nu
+        if self.cap is not None:
+            nu = nu_of_cap(self.cap, float(plan.communicator.allreduce(np.array([task.s.sum()]))[0]))
+        return nu_classification(operator, task.y, task.s, nu)
+
+    def _function(self, problem: Any, solution: Solution) -> Function:
+        return nu_function(problem, solution.point)
 
     def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
-        """The nu of each task and the largest feasible one: each side counts as one sample of its weight."""
-        pairs = [Task(name, np.array([2 * k, 2 * k + 1]), np.array([1.0, -1.0])) for k, name in enumerate(names)]
-        return check.check_nu(self, pairs, sides.ravel())
+        """The nu of each task, and the largest feasible one."""
+        return check.check_nu(self, names, sides)
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep_outcome(self, outcome: Outcome) -> None:
         """Sets: the fitted attributes."""
-        super()._keep(outcome)
+        super()._keep_outcome(outcome)
         self.nu_, self.nu_max_, self.rho_ = outcome.nus, outcome.largest_nu, outcome.margins
 
     def _refuse_contradictions(self) -> None:

@@ -6,17 +6,20 @@ import math
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.classifier import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
+from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function
+from maxmargin.loop.solution import Solution
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Operator
+from maxmargin.solvers.choice import AnyProblem
 
 
 class DistributedSVC(DistributedClassifier):
@@ -130,42 +133,24 @@ class DistributedSVC(DistributedClassifier):
         checkpoint_every: float = 60.0,
         on_failure: str = "raise",
     ) -> None:
-        self.loss = loss
-        self.tol = tol
-        self.C = C
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.intercept = intercept
-        self.solver = solver
-        self.max_time = max_time
-        self.callback = callback
-        self.engine = engine
-        self.n_clients = n_clients
-        self.round_timeout = round_timeout
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.on_failure = on_failure
+        self._store(locals())
 
-    @property
-    def _of_hulls(self) -> bool:
-        return math.isinf(self.C)
-
-    def _problem(self, rows: Features, y: Float, s: Float, total: float) -> Problem | HullDistance:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
-        if self._of_hulls:
-            return HullDistance(rows, y, (s > 0.0).astype(np.float64))
+        if math.isinf(self.C):
+            return hard_margin(operator, task.y, task.s)
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         kind = check.check_intercept(self, "penalised")
-        return Problem(rows, y, loss, L2(1.0), s, kind, float(self.intercept_scaling))
+        return Problem(operator, task.y, loss, L2(1.0), task.s, kind, float(self.intercept_scaling))
+
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
+        if isinstance(problem, HullDistance):
+            return hard_margin_function(problem, solution.point)
+        return super()._function(problem, solution)
 
     def _refuse_contradictions(self) -> None:
         super()._refuse_contradictions()
-        if self._of_hulls and (self.intercept not in ("auto", "free") or not self.fit_intercept):
+        if math.isinf(self.C) and (self.intercept not in ("auto", "free") or not self.fit_intercept):
             raise ValueError(
                 f"C=inf, the hard margin, has a free intercept; got intercept={self.intercept!r} and "
                 f"fit_intercept={self.fit_intercept}. Leave both at their defaults, or pass a finite C."

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from maxmargin.estimators._machinery.problems import l1_share
-from maxmargin.operators import ChunkedMatrix
-from maxmargin.operators.rows import is_sparse
-from maxmargin.solvers.choice import Choice, Traits
+from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+from maxmargin.estimators._machinery.fit import choose_solver
+from maxmargin.solvers.choice import Choice
 
 
-def explain_solver(estimator: Any, X: Any) -> str:
+def explain_solver(estimator: Any, X: Any, y: Any = None) -> str:
     """Which solver an estimator would use on some samples, and why. Nothing is fitted.
 
     Parameters
@@ -20,7 +21,9 @@ def explain_solver(estimator: Any, X: Any) -> str:
     estimator : estimator of maxmargin
         With its parameters; whether it is fitted makes no difference.
     X : array-like, sparse matrix or chunked matrix of shape (n_samples, n_features)
-        The samples; only their number, their features and how many entries are stored matter.
+        The samples.
+    y : array-like of shape (n_samples,), default=None
+        Their targets. Without them two classes are assumed; if more would make a difference, the answer says so.
 
     Returns
     -------
@@ -35,31 +38,24 @@ def explain_solver(estimator: Any, X: Any) -> str:
 the columns, and 'interior_point' takes over after 150 iterations.
 
     """
-    if not hasattr(estimator, "_choice"):
+    if not isinstance(estimator, CertifiedEstimator):
         raise TypeError(f"{type(estimator).__name__} is no estimator of maxmargin: its solver is not ours to explain.")
     X = X if hasattr(X, "shape") else np.asarray(X)
     if len(X.shape) != 2:
         raise ValueError(f"X has the shape {X.shape}, but samples are a matrix with a row for each of them.")
-    choice = estimator._choice(X)
-    choice.make()  # refuses a name that no solver has
-    return f"{type(estimator).__name__} on {X.shape[0]} x {X.shape[1]} uses {choice}"
+    n = X.shape[0]
+    choice = _choice_for(estimator, X, np.arange(n) % 2 if y is None else y)
+    sentence = f"{type(estimator).__name__} on {n} x {X.shape[1]} uses {choice}"
+    if y is None and is_classifier(estimator) and n >= 3:
+        of_more = _choice_for(estimator, X, np.arange(n) % 3)
+        if of_more != choice:
+            sentence += f" With more than two classes, which only y can tell, it uses {of_more}"
+    return sentence
 
 
-def traits_of(estimator: Any, X: Any, **known: Any) -> Traits:
-    """What "auto" decides by."""
-    n, d = X.shape
-    if isinstance(X, ChunkedMatrix):
-        entries = X.entries
-    else:
-        entries = X.nnz if is_sparse(X) else n * d
-    l1, in_memory = l1_share(estimator) > 0.0, not isinstance(X, ChunkedMatrix)
-    known |= {
-        "intercept": getattr(estimator, "fit_intercept", True) and getattr(estimator, "intercept", "auto") is not None,
-        "kinked": getattr(estimator, "loss", None) in ("hinge", "epsilon_insensitive"),
-    }
-    return Traits(n, d, entries, l1, in_memory=in_memory, max_time=estimator.max_time, **known)
-
-
-def given(estimator: Any) -> Choice:
-    """The solver that the user asked for."""
-    return Choice(str(estimator.solver), f"solver={estimator.solver!r} was asked for")
+def _choice_for(estimator: CertifiedEstimator, X: Any, y: Any) -> Choice:
+    """The choice for a problem that is posed as a fit would pose it, by a copy of the estimator."""
+    sketch = copy.copy(estimator)
+    plan = sketch._plan(X, y, None)
+    choose_solver(sketch, plan)
+    return plan.choice

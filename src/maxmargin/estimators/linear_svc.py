@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._machinery import check, multiclass
-from maxmargin.estimators._machinery.callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
-from maxmargin.estimators._machinery.fit import all_or_nothing
-from maxmargin.estimators._machinery.linear_machine import LINEAR_CONSTRAINTS, LinearMachine
-from maxmargin.estimators._machinery.probability import Samples, calibrate, warn_of_missing_folds
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
+from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Features, Float, Index
+from maxmargin.protocols import Operator
 
 
-class LinearSVC(Classifier, LinearMachine):
+class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
     """Linear support vector classifier.
 
     Minimises, for every class against the rest (or every pair),
@@ -134,120 +132,25 @@ class LinearSVC(Classifier, LinearMachine):
         n_jobs: int | None = None,
         probability: bool = False,
     ) -> None:
-        self.penalty = penalty
-        self.loss = loss
-        self.dual = dual
-        self.tol = tol
-        self.C = C
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.intercept = intercept
-        self.shrinking = shrinking
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.probability = probability
+        self._store(locals())
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
-        """Fit the model and certify it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
-            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : LinearSVC
-            The fitted estimator.
-
-        """
-        with all_or_nothing(self):
-            X = self._fit(X, y, sample_weight)
-        check.warn_unless_converged(self, X)
-        warn_of_missing_folds(self)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Fit, and return the samples as they were used. Sets: the fitted attributes."""
-        began = time.perf_counter()
-        self._validate_params()
-        self._refuse_contradictions()
-        X, y = check.check_training_data(self, X, y)
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task per binary problem. Sets: ``classes_``."""
         if self.probability:
             check.refuse_chunks(X, "probability=True", "leave it out, or use LogisticRegression")
         if self.multi_class == "ovo":
             check.refuse_chunks(X, "multi_class='ovo'", "use 'ovr'")
-        self.classes_, codes = check.check_classes(self, y)
-        weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
-        tasks = multiclass.binary_tasks(codes, self.classes_, self.multi_class)
-        listeners = FitTasks(self, X, y, len(tasks))
-        self._keep_functions(codes.size, tasks, self._solve(X, tasks, s, listeners))
-        calibrate(self, Samples(X, codes, weights, s, began))
-        listeners.end(dict(vars(self)))
-        return X
+        return super()._divide(X, y, sample_weight)
 
-    def decision_function(self, X: Any) -> Float:
-        """Scores of samples.
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        super()._keep(plan, solved)
+        calibrate(self, plan, solved)
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Positive for the second class of two; one score per class otherwise.
-
-        """
-        check_is_fitted(self)
-        scores = self._scores(check.check_prediction_data(self, X))
-        if self.classes_.size == 2:
-            return scores[:, 0]
-        return multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
-
-    def predict(self, X: Any) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels.
-
-        """
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self._codes(self._scores(check.check_prediction_data(self, X)))])
-
-    def _codes(self, scores: Float) -> Index:
-        """The predicted class of each row of scores."""
-        if self.classes_.size == 2:
-            return (scores[:, 0] > 0.0).astype(int)
-        per_class = multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
-        return np.asarray(per_class.argmax(axis=1))
-
-    def _problem(self, operator: Features, y: Float, s: Float) -> Problem:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What one task minimises."""
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         intercept = check.check_intercept(self, "penalised")
-        return Problem(operator, y, loss, penalty_of(self), s, intercept, float(self.intercept_scaling))
+        return Problem(operator, task.y, loss, penalty_of(self), task.s, intercept, float(self.intercept_scaling))
 
     def _refuse_contradictions(self) -> None:
         if self.penalty == "l1" and self.dual is True:

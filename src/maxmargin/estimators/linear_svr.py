@@ -5,22 +5,17 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._machinery.fit import all_or_nothing
-from maxmargin.estimators._machinery.linear_machine import LINEAR_CONSTRAINTS, LinearMachine
+from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
+from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import tube_problem
-from maxmargin.estimators._machinery.task import Task
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Operator
 
 
-class LinearSVR(RegressorMixin, LinearMachine):
+class LinearSVR(DualOrPrimal, LinearRegressor):
     """Linear support vector regression.
 
     Minimises
@@ -116,79 +111,9 @@ class LinearSVR(RegressorMixin, LinearMachine):
         callback: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.tol = tol
-        self.C = C
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.dual = dual
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.intercept = intercept
-        self.shrinking = shrinking
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
+        self._store(locals())
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVR:
-        """Fit the model and certify it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
-            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : LinearSVR
-            The fitted estimator.
-
-        """
-        with all_or_nothing(self):
-            X = self._fit(X, y, sample_weight)
-        check.warn_unless_converged(self, X)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Fit, and return the samples as they were used. Sets: the fitted attributes."""
-        self._validate_params()
-        self._refuse_contradictions()
-        X, y = check.check_training_data(self, X, y)
-        s = self.C * check.check_sample_weight(self, X, sample_weight)
-        tasks = [Task("regression", np.arange(s.size), np.asarray(y, dtype=np.float64))]
-        listeners = FitTasks(self, X, y, len(tasks))
-        self._keep_functions(s.size, tasks, self._solve(X, tasks, s, listeners))
-        self.coef_ = self.coef_[0]
-        listeners.end(dict(vars(self)))
-        return X
-
-    def predict(self, X: Any) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        return self._scores(check.check_prediction_data(self, X))[:, 0]
-
-    def _problem(self, operator: Features, y: Float, s: Float) -> Problem:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises."""
-        intercept = check.check_intercept(self, "penalised")
-        return tube_problem(operator, y, s, self.loss, self.epsilon, intercept, float(self.intercept_scaling))
+        kind, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
+        return tube_problem(operator, task.y, task.s, self.loss, self.epsilon, kind, scale)

@@ -8,30 +8,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._machinery import check, multiclass
-from maxmargin.estimators._machinery.callbacks import FitTasks, with_callbacks
-from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._machinery.fit import all_or_nothing, certified_attributes, iteration_counts
-from maxmargin.estimators._machinery.linear_machine import LINEAR_CONSTRAINTS, LinearMachine
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, LinearClassifier
+from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
-from maxmargin.estimators._machinery.task import Task
-from maxmargin.estimators.explanation import given, traits_of
-from maxmargin.loop.solution import Solution
-from maxmargin.problems.problem import Problem
-from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Array, Float, LocalRows
+from maxmargin.protocols import Float, LocalRows, Operator
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
-from maxmargin.solvers.choice import Choice, choose
+from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
 # Names of methods, not of problems: all of these minimise the same function, liblinear with a penalised intercept.
 SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
 
 
-class LogisticRegression(ClassifierMixin, LinearMachine):
+class LogisticRegression(LinearClassifier):
     """Logistic regression with an L2, L1 or elastic-net penalty.
 
     Minimises, for two classes,
@@ -139,99 +132,7 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         max_time: float | None = None,
         callback: Any = None,
     ) -> None:
-        self.penalty = penalty
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.dual = dual
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.solver = solver
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.multi_class = multi_class
-        self.intercept = intercept
-        self.max_time = max_time
-        self.callback = callback
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
-        """Fit the model and certify it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
-            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : LogisticRegression
-            The fitted estimator.
-
-        """
-        with all_or_nothing(self):
-            X = self._fit(X, y, sample_weight)
-        check.warn_unless_converged(self, X)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Fit, and return the samples as they were used. Sets: the fitted attributes."""
-        self._validate_params()
-        self._refuse_penalties()
-        X, y = check.check_training_data(self, X, y)
-        self.classes_, codes = check.check_classes(self, y)
-        _, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
-        self._refuse_contradictions()
-        tasks: Sequence[Task] = multiclass.binary_tasks(codes, self.classes_, "ovr")
-        if self._all_at_once:
-            tasks = [Task("all classes", np.arange(codes.size), codes.astype(np.float64))]
-        listeners = FitTasks(self, X, y, len(tasks))
-        self._keep(self._solve(X, tasks, s, listeners))
-        listeners.end(dict(vars(self)))
-        return X
-
-    def decision_function(self, X: Any) -> Float:
-        """Scores of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Positive for the second class of two; one score per class otherwise.
-
-        """
-        check_is_fitted(self)
-        scores = self._scores(check.check_prediction_data(self, X))
-        return scores[:, 0] if self.classes_.size == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels.
-
-        """
-        scores = self.decision_function(X)
-        return np.asarray(self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+        self._store(locals())
 
     def predict_proba(self, X: Any) -> Float:
         """Probabilities of the classes.
@@ -276,24 +177,36 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
         """Whether one problem has more than two classes."""
         return self.classes_.size > 2 and self.multi_class == "multinomial"
 
-    def _problem(self, operator: LocalRows, y: Float, s: Float) -> Problem | SoftmaxProblem:
+    @property
+    def _strategy(self) -> str:
+        return "ovr"
+
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task for all classes at once, or one per class. Sets: ``classes_``."""
+        plan = super()._divide(X, y, sample_weight)
+        self._refuse_what_classes_exclude()
+        if self._all_at_once:
+            everything, s = np.arange(plan.codes.size), plan.tasks[0].s
+            plan.tasks = [Task("all classes", everything, plan.codes.astype(np.float64), s)]
+        return plan
+
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
         kind = check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
         scale = float(self.intercept_scaling)
         if self._all_at_once:
-            return softmax_problem(operator, y.astype(np.int64), self.classes_.size, s, kind, scale)
-        return logistic_problem(operator, y, s, penalty_of(self), kind, scale)
+            assert isinstance(operator, LocalRows)
+            return softmax_problem(operator, task.y.astype(np.int64), self.classes_.size, task.s, kind, scale)
+        return logistic_problem(operator, task.y, task.s, penalty_of(self), kind, scale)
 
-    def _choice(self, X: Any) -> Choice:
+    def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
-            return given(self)
-        if hasattr(self, "classes_") and self._all_at_once:
-            return Choice(SoftmaxNewton.name, "all classes are fitted at once")
+            return super()._choice(problem, clients)
         if self.dual:
             return Choice(DualCoordinate.name, "dual=True was asked for")
-        return choose(traits_of(self, X))
+        return choose(problem, self.max_time)
 
-    def _refuse_penalties(self) -> None:
+    def _refuse_contradictions(self) -> None:
         if self.penalty is None or np.isinf(self.C):
             raise ValueError(
                 f"{'penalty=None' if self.penalty is None else 'C=inf'} asks for no penalty, and then there may be no "
@@ -306,7 +219,8 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
                 f"penalty={self.penalty!r} contradicts l1_ratio={self.l1_ratio!r}; leave one of them at its default."
             )
 
-    def _refuse_contradictions(self) -> None:
+    def _refuse_what_classes_exclude(self) -> None:
+        """Refuse parameters that exclude each other for so many classes."""
         if l1_share(self) > 0.0 and self.dual:
             raise ValueError("dual=True contradicts an L1 norm, which is minimised in the primal; use dual=False.")
         if l1_share(self) > 0.0 and self._all_at_once:
@@ -324,14 +238,13 @@ class LogisticRegression(ClassifierMixin, LinearMachine):
                 f"leave it at its default for all classes at once."
             )
 
-    def _keep(self, solutions: list[Solution]) -> None:
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         """Sets: the fitted attributes."""
-        self.coef_ = np.array([solution.point.w for solution in solutions])
-        self.intercept_ = np.array([solution.point.b for solution in solutions])
+        self.coef_ = np.array([one.function.w for one in solved])
+        self.intercept_ = np.array([one.function.b for one in solved])
         if self._all_at_once:
             theta = self.coef_.reshape(self.classes_.size, -1)
             self.coef_ = np.ascontiguousarray(theta[:, : self.n_features_in_])
             self.intercept_ = np.append(theta, np.zeros((theta.shape[0], 1)), axis=1)[:, self.n_features_in_]
-        self.n_iter_ = iteration_counts(solutions)
-        for name, value in certified_attributes(solutions).items():
-            setattr(self, name, value)
+        self._keep_certificates([one.solution for one in solved])
+        self.n_iter_ = iteration_counts(self.solutions_)

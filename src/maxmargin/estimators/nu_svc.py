@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
+from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
-from maxmargin.estimators._machinery.kernel_machine import NU_CONSTRAINT, Plan, Pose
-from maxmargin.estimators._machinery.problems import (
-    divided,
-    multipliers,
-    not_separable,
-    nu_classification,
-    nu_of_cap,
-    widest_street,
-)
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
 from maxmargin.loop.solution import Solution
-from maxmargin.problems.box_qp import BoxQP
-from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point
-from maxmargin.protocols import Float
-from maxmargin.solvers import OF_HULLS
+from maxmargin.protocols import Operator
+from maxmargin.solvers.choice import AnyProblem
 
 DEFAULT_NU = 0.5
-SMALLEST_MARGIN = 1e-200
 
 
 class NuSVC(KernelClassifier):
@@ -149,7 +139,6 @@ shape_fit_, n_features_in_, feature_names_in_
 
     """
 
-    _solvers_of_rows = OF_HULLS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
@@ -182,60 +171,28 @@ shape_fit_, n_features_in_, feature_names_in_
         callback: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.cap = cap
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
+        self._store(locals())
 
     def _refuse_contradictions(self) -> None:
         super()._refuse_contradictions()
         if self.cap is not None and self.nu != DEFAULT_NU:
             raise ValueError(f"cap={self.cap:g} contradicts nu={self.nu:g}; leave one of them at its default.")
 
-    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
         """One task per binary problem. Sets: ``classes_, class_weight_, nu_, nu_max_``."""
-        plan = super()._plan(X, y, sample_weight)
-        self.nu_, self.nu_max_ = check.check_nu(self, plan.tasks, plan.s)
+        plan = super()._divide(X, y, sample_weight)
+        sides = np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in plan.tasks])
+        self.nu_, self.nu_max_ = check.check_nu(self, [task.name for task in plan.tasks], sides)
         return plan
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP | HullDistance:
-        nu = self.nu if self.cap is None else nu_of_cap(self.cap, float(s.sum()))
-        return nu_classification(operator, y, s, nu)
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
+        nu = self.nu if self.cap is None else nu_of_cap(self.cap, float(task.s.sum()))
+        return nu_classification(operator, task.y, task.s, nu)
 
-    def _keep_functions(self, X: Any, plan: Plan, functions: list[Point]) -> None:
+    def _function(self, problem: Any, solution: Solution) -> Function:
+        return nu_function(problem, solution.point)
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         """Sets: what every kernel classifier keeps, and ``rho_``."""
-        super()._keep_functions(X, plan, functions)
-        totals = self.nu_ * [plan.s[task.members].sum() for task in plan.tasks]  # of |a|, before the division
-        self.rho_ = totals / [float(np.abs(function.alpha).sum()) for function in functions]  # type: ignore[arg-type]
-
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
-        """The function of a solution, divided by the margin if there is one: reduced hulls that overlap have none."""
-        problem = pose(task)
-        if isinstance(problem, HullDistance):
-            rho, b = widest_street(problem, solution.point)
-        else:
-            of_positive, of_negative = map(float, multipliers(problem, solution.point))  # b - rho, b + rho
-            rho, b = 0.5 * (of_negative - of_positive), 0.5 * (of_negative + of_positive)
-        return divided(solution.point, b, rho if rho > SMALLEST_MARGIN else 1.0)
-
-    def _keep_certificates(self, solutions: list[Solution]) -> None:
-        met = [s.solver in OF_HULLS and s.certificate.dual >= 0.0 for s in solutions]
-        super()._keep_certificates([not_separable(s) if m else s for s, m in zip(solutions, met, strict=True)])
+        super()._keep(plan, solved)
+        self.rho_ = np.array([one.function.width for one in solved])

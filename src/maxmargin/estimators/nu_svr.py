@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from maxmargin.estimators._machinery.estimator import POSITIVE
-from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, Pose
-from maxmargin.estimators._machinery.kernel_regressor import KernelRegressor
+from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import multipliers, nu_regression
-from maxmargin.estimators._machinery.task import Task
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
-from maxmargin.problems.point import Point
-from maxmargin.protocols import Float
 
 
 class NuSVR(KernelRegressor):
@@ -91,6 +90,7 @@ feature_names_in_
 
     """
 
+    _has_form_of_rows = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
@@ -117,29 +117,18 @@ feature_names_in_
         callback: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
+        self._store(locals())
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
-        return nu_regression(operator, y, s, self.nu)
+    def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
+        return nu_regression(operator, task.y, task.s, self.nu)
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
-        """The expansion over the samples and the intercept. Sets: ``epsilon_``."""
-        qp = pose(task)
-        above, below = multipliers(qp, solution.point)  # b + epsilon, b - epsilon
-        self.epsilon_ = 0.5 * float(above - below)
-        return Point(solution.point.w, 0.5 * float(above + below), solution.point.w)
+    def _function(self, problem: Any, solution: Solution) -> Function:
+        """The expansion over the samples, the intercept, and half the width of the tube."""
+        above, below = map(float, multipliers(problem, solution.point))  # b + epsilon, b - epsilon
+        w = solution.point.w
+        return Function(w, 0.5 * (above + below), w, 0.5 * (above - below))
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        """Sets: what every kernel machine keeps, and ``epsilon_``."""
+        super()._keep(plan, solved)
+        self.epsilon_ = solved[0].function.width

@@ -10,13 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
-from maxmargin.estimators._machinery.fit import all_or_nothing
-from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, NU_CONSTRAINT, KernelMachine, Plan, Pose
+from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import multipliers, one_class
-from maxmargin.estimators._machinery.task import Task
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
-from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float
 
 ON_THE_EDGE = 1e-12
@@ -92,6 +91,7 @@ n_features_in_, feature_names_in_
 
     """
 
+    _has_form_of_rows = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
 
     def __init__(
@@ -113,21 +113,7 @@ n_features_in_, feature_names_in_
         callback: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
+        self._store(locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
@@ -148,10 +134,7 @@ n_features_in_, feature_names_in_
             The fitted estimator.
 
         """
-        with all_or_nothing(self):
-            X = self._fit(X, None, sample_weight)
-        check.warn_unless_converged(self, X)
-        return self
+        return self._fit(X, None, sample_weight)
 
     def score_samples(self, X: Any) -> Float:
         """Values of the function, before the threshold is subtracted.
@@ -209,18 +192,19 @@ n_features_in_, feature_names_in_
             raise AttributeError("OneClassSVM has no offset_ before it is fitted.")
         return -self.intercept_
 
-    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         n = weights.size
-        return Plan([Task("one class", np.arange(n), np.ones(n))], weights, weights, np.zeros(n, dtype=np.int64))
+        task = Task("one class", np.arange(n), np.ones(n), weights)
+        return Plan(X, None, [task], weights, np.zeros(n, dtype=np.int64), self._workers())
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> BoxQP:
-        return one_class(operator, s, self.nu)
+    def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
+        return one_class(operator, task.s, self.nu)
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
+    def _function(self, problem: Any, solution: Solution) -> Function:
         """The expansion over the samples and minus the threshold, which is lowered by a rounding error.
 
         The support vectors that define the threshold lie on it; so they count as inside, whatever order they are in.
         """
-        b = float(multipliers(pose(task), solution.point)[0])
-        return Point(solution.point.w, b + ON_THE_EDGE * abs(b), solution.point.w)
+        b = float(multipliers(problem, solution.point)[0])
+        return Function(solution.point.w, b + ON_THE_EDGE * abs(b), solution.point.w)

@@ -6,22 +6,19 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, multiclass
-from maxmargin.estimators._machinery.callbacks import with_callbacks
-from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.linear import LinearClassifier
 from maxmargin.estimators._machinery.stochastic import (
     CLASSIFICATION_LOSSES,
     STOCHASTIC_CONSTRAINTS,
     StochasticEstimator,
 )
-from maxmargin.protocols import Array, Float
-from maxmargin.threads import workers_for
+from maxmargin.protocols import Float
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -33,7 +30,7 @@ def _has_probabilities(estimator: Any) -> bool:
     )
 
 
-class SGDClassifier(ClassifierMixin, StochasticEstimator):
+class SGDClassifier(StochasticEstimator, LinearClassifier):
     """Linear classifier, fitted by stochastic gradient descent.
 
     Minimises, for every class against the rest,
@@ -122,8 +119,6 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
 
     """
 
-    classes_: Array
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **STOCHASTIC_CONSTRAINTS,
         "loss": [StrOptions(CLASSIFICATION_LOSSES)],
@@ -160,59 +155,7 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
         max_time: float | None = None,
         callback: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.verbose = verbose
-        self.epsilon = epsilon
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.power_t = power_t
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.average = average
-        self.order = order
-        self.solver = solver
-        self.max_time = max_time
-        self.callback = callback
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDClassifier:
-        """Fit the model to all samples and certify it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : SGDClassifier
-            The fitted estimator.
-
-        """
-        with all_or_nothing(self):
-            X, y = self._prepare(X, y, reset=True)
-            self.classes_, codes = check.check_classes(self, y)
-            weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
-            tasks = multiclass.binary_tasks(codes, self.classes_, "ovr")
-            self._solve(X, y, tasks, weights, s, workers_for(self.n_jobs))
-        check.warn_unless_converged(self, X)
-        return self
+        self._store(locals())
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SGDClassifier:
         """Learn from one pass over fresh samples.
@@ -249,44 +192,8 @@ class SGDClassifier(ClassifierMixin, StochasticEstimator):
             s = check.check_sample_weight(self, X, sample_weight)
             if self.class_weight is not None:
                 s = s * check.class_weights(self.class_weight, self.classes_, codes, s)[codes]
-            self._learn(X, multiclass.binary_tasks(codes, self.classes_, "ovr"), s)
+            self._learn(X, y, multiclass.binary_tasks(codes, self.classes_, "ovr", s), s)
         return self
-
-    def decision_function(self, X: Any) -> Float:
-        """Scores of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Positive for the second class of two; one score per class otherwise.
-
-        """
-        check_is_fitted(self)
-        scores = self._scores(check.check_prediction_data(self, X))
-        return scores[:, 0] if self.classes_.size == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels.
-
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Float:

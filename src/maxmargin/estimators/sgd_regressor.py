@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.linear import LinearRegressor
+from maxmargin.estimators._machinery.plan import regression_task
 from maxmargin.estimators._machinery.stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
-from maxmargin.estimators._machinery.task import Task
-from maxmargin.loop.solution import Solution
-from maxmargin.protocols import Float
-from maxmargin.threads import Workers
 
 
-class SGDRegressor(RegressorMixin, StochasticEstimator):
+class SGDRegressor(StochasticEstimator, LinearRegressor):
     """Linear regression, fitted by stochastic gradient descent.
 
     Minimises
@@ -135,55 +129,7 @@ class SGDRegressor(RegressorMixin, StochasticEstimator):
         max_time: float | None = None,
         callback: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.verbose = verbose
-        self.epsilon = epsilon
-        self.random_state = random_state
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.power_t = power_t
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.average = average
-        self.order = order
-        self.solver = solver
-        self.max_time = max_time
-        self.callback = callback
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
-        """Fit the model to all samples and certify it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : SGDRegressor
-            The fitted estimator.
-
-        """
-        with all_or_nothing(self):
-            X, y = self._prepare(X, y, reset=True)
-            s = check.check_sample_weight(self, X, sample_weight)
-            self._solve(X, y, [_task(y)], s, s, Workers(1))
-        check.warn_unless_converged(self, X)
-        return self
+        self._store(locals())
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
         """Learn from one pass over fresh samples.
@@ -208,30 +154,6 @@ class SGDRegressor(RegressorMixin, StochasticEstimator):
         """
         with all_or_nothing(self):
             X, y = self._prepare(X, y, reset=not self.__sklearn_is_fitted__())
-            self._learn(X, [_task(y)], check.check_sample_weight(self, X, sample_weight))
+            s = check.check_sample_weight(self, X, sample_weight)
+            self._learn(X, y, [regression_task(y, s)], s)
         return self
-
-    def predict(self, X: Any) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        return self._scores(check.check_prediction_data(self, X))[:, 0]
-
-    def _keep(self, solutions: list[Solution]) -> None:
-        super()._keep(solutions)
-        self.coef_ = self.coef_[0]  # as in scikit-learn
-
-
-def _task(y: Any) -> Task:
-    return Task("regression", np.arange(len(y)), np.asarray(y, dtype=np.float64))

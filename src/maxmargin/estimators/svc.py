@@ -9,18 +9,15 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.classifier import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
-from maxmargin.estimators._machinery.kernel_machine import Pose
-from maxmargin.estimators._machinery.problems import divided, hinge_problem, hull_distance, not_separable, widest_street
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function, hinge_problem
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point, Status
-from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float
-from maxmargin.solvers import LINEAR, OF_HULLS
+from maxmargin.protocols import Operator
+from maxmargin.solvers.choice import AnyProblem
 
 
 class SVC(KernelClassifier):
@@ -155,33 +152,7 @@ shape_fit_, n_features_in_, feature_names_in_
         callback: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.loss = loss
-        self.intercept = intercept
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
-
-    @property
-    def _solvers_of_rows(self) -> frozenset[str]:  # type: ignore[override]
-        return OF_HULLS if self._hard else LINEAR
+        self._store(locals())
 
     @property
     def _hard(self) -> bool:
@@ -196,25 +167,13 @@ shape_fit_, n_features_in_, feature_names_in_
                 f"loss={self.loss!r}. Leave both at their defaults, or pass a finite C."
             )
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> Problem | BoxQP | HullDistance:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         if self._hard:
-            return hull_distance(operator, y, s)
-        return hinge_problem(operator, y, s, self.loss, check.check_intercept(self, "free"))
+            return hard_margin(operator, task.y, task.s)
+        return hinge_problem(operator, task.y, task.s, self.loss, check.check_intercept(self, "free"))
 
-    def _function(self, task: Task, solution: Solution, pose: Pose) -> Point:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The function of a solution; with a hard margin, scaled to the margins -1 and 1."""
-        if not self._hard:
-            return super()._function(task, solution, pose)
-        rho, b = widest_street(pose(task), solution.point)
-        return divided(solution.point, b, rho if rho > 0.0 else 1.0)
-
-    def _keep_certificates(self, solutions: list[Solution]) -> None:
-        if self._hard:
-            solutions = [not_separable(solution) if _meet(solution) else solution for solution in solutions]
-        super()._keep_certificates(solutions)
-
-
-def _meet(solution: Solution) -> bool:
-    """Whether two hulls have a point in common. Those of a kernel do if their distance is lost in rounding errors."""
-    lost = solution.status is Status.STALLED and solution.solver not in OF_HULLS
-    return lost or solution.certificate.dual >= 0.0
+        if isinstance(problem, (BoxQP, HullDistance)):
+            return hard_margin_function(problem, solution.point)
+        return super()._function(problem, solution)

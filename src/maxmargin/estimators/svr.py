@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.classifier import INTERCEPT_CONSTRAINT
-from maxmargin.estimators._machinery.estimator import POSITIVE
-from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
-from maxmargin.estimators._machinery.kernel_regressor import KernelRegressor
+from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT, POSITIVE
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
+from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import tube_problem
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float
-from maxmargin.solvers import LINEAR
+from maxmargin.protocols import Operator
 
 
 class SVR(KernelRegressor):
@@ -96,7 +94,6 @@ feature_names_in_
 
     """
 
-    _solvers_of_rows = LINEAR
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
         "C": [POSITIVE],
@@ -129,25 +126,8 @@ feature_names_in_
         callback: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.loss = loss
-        self.random_state = random_state
-        self.intercept = intercept
-        self.solver = solver
-        self.max_time = max_time
-        self.warm_start = warm_start
-        self.callback = callback
-        self.n_jobs = n_jobs
+        self._store(locals())
 
-    def _problem(self, operator: Any, y: Float, s: Float) -> Problem:
-        return tube_problem(operator, y, s, self.loss, self.epsilon, check.check_intercept(self, "free"))
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
+        kind = check.check_intercept(self, "free")
+        return tube_problem(operator, task.y, task.s, self.loss, self.epsilon, kind)

@@ -102,6 +102,13 @@ class BoxQP:
         f = self.gram.apply(beta) / self.lam + self.shift * beta.sum()
         return np.asarray(f[self.sample])
 
+    def judged_scores(self, point: Point) -> Float:
+        """The scores that the certificate of a point was made of; computed again if another one was judged last."""
+        assert point.alpha is not None
+        a = self.feasible(point.alpha)
+        judged, f = vars(self).get("_judged", (None, a))
+        return f if judged is not None and np.array_equal(judged, a) else self.scores(a)
+
     @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
@@ -139,7 +146,9 @@ class BoxQP:
         if not np.isfinite(point.alpha).all():
             return Certificate(math.inf, -math.inf)
         a = self.feasible(point.alpha)
-        primal, dual, _ = self.values(a, self.scores(a))
+        f = self.scores(a)
+        vars(self)["_judged"] = a, f
+        primal, dual, _ = self.values(a, f)
         if not self.gram.positive:  # without weak duality, the dual value bounds nothing
             dual = -math.inf
         return Certificate(primal, dual, self.gram.passes(self.expansion(a)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
@@ -26,29 +24,33 @@ from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
 from maxmargin.solvers.solver import AnySolver, Needs, Solver, State
 
 # Whatever was imported above, by its name.
-SOLVERS: dict[str, type[Any]] = {
+SOLVERS: dict[str, type[AnySolver]] = {
     thing.name: thing
     for thing in list(globals().values())
     if isinstance(thing, type) and issubclass(thing, Solver) and thing is not Solver
 }
 
 
-def _seeing(*samples: str) -> frozenset[str]:
-    return frozenset(name for name, solver in SOLVERS.items() if solver.needs.samples in samples)
-
-
-LINEAR = _seeing("rows", "sweeps")  # which solvers of a `Problem` see rows of features; others see a kernel matrix
-OF_HULLS = _seeing("hulls")
-OUT_OF_CORE = _seeing("sweeps", "classes")  # which sweep over all rows, so that these need not be in memory
-
-
-def make_solver(name: str, **options: Any) -> AnySolver:
-    """The solver of a name, with those of the options that it has."""
+def solver_class(name: str) -> type[AnySolver]:
+    """The class of the solver of a name."""
     if name not in SOLVERS:
         raise ValueError(f"solver={name!r} is unknown; choose one of 'auto', {', '.join(map(repr, sorted(SOLVERS)))}.")
-    known = SOLVERS[name].__dataclass_fields__
-    solver: AnySolver = SOLVERS[name](**{key: value for key, value in options.items() if key in known})
-    return solver
+    return SOLVERS[name]
 
 
-__all__ = ["LINEAR", "OF_HULLS", "OUT_OF_CORE", "SOLVERS", "AnySolver", "Needs", "Solver", "State", "make_solver"]
+def make_solver(name: str, **options: object) -> AnySolver:
+    """The solver of a name with its options; one that it does not have is refused."""
+    kind = solver_class(name)
+    for option in options:
+        if option not in kind.options():
+            known = ", ".join(map(repr, kind.options())) or "none"
+            raise ValueError(f"solver={name!r} has no option {option!r}; its options are {known}.")
+    return kind(**options)
+
+
+def solvers_of(problem: object) -> list[str]:
+    """The names of all solvers that support a problem, with their default options."""
+    return sorted(name for name, kind in SOLVERS.items() if kind().supports(problem) is None)
+
+
+__all__ = ["SOLVERS", "AnySolver", "Needs", "Solver", "State", "make_solver", "solver_class", "solvers_of"]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import TypeAlias
 
-from maxmargin.solvers import make_solver
+from maxmargin.operators import Chunks, Sharded
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.hulls import HullDistance
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.softmax import SoftmaxProblem
+from maxmargin.solvers import solver_class
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
 from maxmargin.solvers.solver import AnySolver
@@ -23,6 +31,8 @@ NEWTON_ROUNDS, NEWTON_PRODUCTS, COCOA_ROUNDS, COCOA_PASSES = 110, 20, 90, 80
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
+AnyProblem: TypeAlias = Problem | BoxQP | HullDistance | SoftmaxProblem
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -35,10 +45,32 @@ class Traits:
     kernelised: bool = False  # samples are seen through a kernel matrix
     in_memory: bool = True
     max_time: float | None = None
-    clients: int = 1  # that the samples are spread over
+    clients: int = 0  # that the samples are spread over; 0 if they are in one place
     of_hulls: bool = False  # the distance of two hulls: a hard margin, or nu
+    of_classes: bool = False  # several classes at once
     intercept: bool = True
     kinked: bool = False  # a loss with kinks: the hinge, or the epsilon-insensitive one
+
+    @classmethod
+    def of(cls, problem: AnyProblem, max_time: float | None = None, clients: int = 0) -> Traits:
+        """Those of a posed problem; ``clients`` is how many there will be, if they do not have their rows yet."""
+        if isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised):
+            gram = problem.gram
+            return cls(gram.n_samples, 0, kernelised=True, max_time=max_time)
+        rows = problem.features if isinstance(problem, Problem) else problem.operator
+        return cls(
+            n_samples=rows.total_samples if isinstance(rows, Sharded) else rows.n_samples,
+            n_features=rows.n_features,
+            entries=rows.entries,
+            l1=isinstance(problem, Problem) and not isinstance(problem.penalty, L2),
+            in_memory=not isinstance(rows.rows if isinstance(rows, Sharded) else rows, Chunks),
+            max_time=max_time,
+            clients=rows.communicator.size if isinstance(rows, Sharded) else clients,
+            of_hulls=isinstance(problem, HullDistance),
+            of_classes=isinstance(problem, SoftmaxProblem),
+            intercept=isinstance(problem, Problem) and problem.intercept is not None,
+            kinked=isinstance(problem, Problem) and problem.loss.traits.kinked,
+        )
 
     @property
     def newton_numbers(self) -> float:
@@ -86,9 +118,10 @@ class Choice:
     reason: str
     successors: tuple[tuple[str, int], ...] = ()  # each with the iterations of the one before it
 
-    def make(self, **options: Any) -> AnySolver:
-        """The solver, with those of the options that it has."""
-        solvers = [make_solver(self.name, **options), *(make_solver(name) for name, _ in self.successors)]
+    def make(self, hints: Mapping[str, object] = MappingProxyType({})) -> AnySolver:
+        """The solver, and those that take over, each with those of the hints that are options of it."""
+        names = [self.name, *(name for name, _ in self.successors)]
+        solvers = [solver_class(name).with_hints(hints) for name in names]
         solver = solvers.pop()
         for _, patience in reversed(self.successors):
             solver = Relay(solvers.pop(), solver, patience)
@@ -99,46 +132,23 @@ class Choice:
         return f"'{self.name}', because {self.reason}{relief}."
 
 
-def choose_shared(traits: Traits) -> Choice:
-    """The solver that "auto" stands for where several clients have the samples. The first line that applies counts.
-
-    ========================================================  ==========
-    problem                                                   solver
-    ========================================================  ==========
-    the distance of two hulls: a hard margin, or nu           ``saddle``
-    samples that are read in chunks                           ``newton``
-    too many features for newton, or cocoa twice as fast      ``cocoa``
-    all others                                                ``newton``
-    ========================================================  ==========
-
-    The last two compare seconds that follow from counted rounds and numbers, a millisecond for each round and a hundred
-    million numbers in a second.
-    """
-    t = traits
-    d, k = f"{t.n_features} features", f"{t.clients} clients"
-    if t.of_hulls:
-        return Choice(
-            "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
-        )
-    if t.l1:
-        raise ValueError("A penalty with an L1 part cannot be solved by several clients yet; use penalty='l2'.")
-    newton = f"about {NEWTON_ROUNDS} rounds and {t.newton_numbers:.2g} numbers"
-    cocoa = f"about {COCOA_ROUNDS} rounds and {t.cocoa_numbers:.2g} numbers"
-    many = t.n_features > MAX_FEATURES
-    if t.in_memory and (many or t.cocoa_seconds < ROUGHLY * t.shared_newton_seconds):
-        other = "are too many for a matrix of their products" if many else f"would cost 'newton' {newton}"
-        return Choice("cocoa", f"{d} {other}, and {k} need {cocoa} each for rough answers")
-    return Choice("newton", f"with {d} its {k} need {newton} each, and its steps are few whatever the accuracy")
+def choose(problem: AnyProblem, max_time: float | None = None, clients: int = 0) -> Choice:
+    """The solver that "auto" stands for: what the table says about a posed problem and a budget of seconds."""
+    return table(Traits.of(problem, max_time, clients))
 
 
-def choose(traits: Traits) -> Choice:
-    """The solver that "auto" stands for. The first line that applies counts.
+def table(traits: Traits) -> Choice:
+    """What "auto" stands for. The first line that applies counts.
 
     ==============================================================  ===================  ========================
     problem                                                         solver               take over
     ==============================================================  ===================  ========================
-    seen through a kernel                                           ``decomposition``
+    several classes at once                                         ``softmax_newton``
+    the distance of two hulls (a hard margin, or nu), clients       ``saddle``
+    the same in one place, or anything seen through a kernel        ``decomposition``
     a penalty with an L1 part                                       ``smoothed``
+    clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
+    clients                                                         ``newton``
     more than 1000 features, in memory                              ``dual_coordinate``  ``blocks``, ``pivoting``
     more than 1000 features, read in chunks                         ``smoothed``
     no time for newton, and too few samples to begin with a part    ``sgd``
@@ -146,6 +156,9 @@ def choose(traits: Traits) -> Choice:
                                                                                          ``interior_point``
     all others                                                      ``newton``           ``interior_point``
     ==============================================================  ===================  ========================
+
+    Clients compare seconds that follow from counted rounds and numbers, a millisecond for each round and a hundred
+    million numbers in a second.
 
     On short rows a few epochs (60 with kinks, else 5) take less time than the first steps of ``newton``, which goes on
     from there: on w8a it is done in half of the time. Where rows are longer (a9a: a ninth), or an intercept ties all
@@ -156,13 +169,34 @@ def choose(traits: Traits) -> Choice:
     of its dual variables is ever zero, and all samples would be support vectors.
     """
     t = traits
-    if t.clients > 1:
-        return choose_shared(t)
-    d = f"{t.n_features} features"
-    if t.kernelised:
+    if t.of_classes:
+        return Choice("softmax_newton", "all classes are fitted at once")
+    if t.of_hulls and t.clients:
+        return Choice(
+            "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
+        )
+    if t.of_hulls or t.kernelised:
         return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
     if t.l1:
         return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
+    return _for_clients(t) if t.clients else _for_rows(t)
+
+
+def _for_clients(t: Traits) -> Choice:
+    """The lines of the table for rows of several clients."""
+    d, k = f"{t.n_features} features", f"{t.clients} clients"
+    newton = f"about {NEWTON_ROUNDS} rounds and {t.newton_numbers:.2g} numbers"
+    cocoa = f"about {COCOA_ROUNDS} rounds and {t.cocoa_numbers:.2g} numbers"
+    many = t.n_features > MAX_FEATURES
+    if t.in_memory and (many or t.cocoa_seconds < ROUGHLY * t.shared_newton_seconds):
+        other = "are too many for a matrix of their products" if many else f"would cost 'newton' {newton}"
+        return Choice("cocoa", f"{d} {other}, and {k} need {cocoa} each for rough answers")
+    return Choice("newton", f"with {d} its {k} need {newton} each, and its steps are few whatever the accuracy")
+
+
+def _for_rows(t: Traits) -> Choice:
+    """The lines of the table for rows of features in one place, with an L2 penalty."""
+    d = f"{t.n_features} features"
     if t.n_features > MAX_FEATURES:
         many = f"{d} are too many for a matrix of their products"
         if not t.in_memory:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from maxmargin.operators import Rows, Sharded
 from maxmargin.parts.penalties import L2
@@ -20,6 +20,9 @@ from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Features
 
+OF_HULLS = (
+    "it needs the distance of two hulls (HullDistance), of a hard margin or nu machine with a linear kernel or none"
+)
 ProblemT = TypeVar("ProblemT", contravariant=True)
 StateT = TypeVar("StateT", bound="State")
 
@@ -87,7 +90,7 @@ class Needs:
         return "it needs a kernel matrix; this problem has rows of features"
 
     def _unmet_hulls(self, problem: object) -> str | None:
-        return None if isinstance(problem, HullDistance) else "it needs the distance of two hulls (HullDistance)"
+        return None if isinstance(problem, HullDistance) else OF_HULLS
 
     def _unmet_classes(self, problem: object) -> str | None:
         return (
@@ -135,6 +138,16 @@ class Solver(ABC, Generic[ProblemT, StateT]):
     def supports(self, problem: object) -> str | None:
         """``None``, or the reason why not, as the end of a sentence."""
         return self.needs.unmet(problem)
+
+    @classmethod
+    def options(cls) -> list[str]:
+        """The names of its options."""
+        return [field.name for field in fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def with_hints(cls, hints: Mapping[str, object]) -> Self:
+        """The solver with those of the hints that are options of it."""
+        return cls(**{name: value for name, value in hints.items() if name in cls.options()})
 
     @abstractmethod
     def start(self, problem: ProblemT, warm: Point | None) -> StateT:

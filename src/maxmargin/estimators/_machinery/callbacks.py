@@ -1,4 +1,4 @@
-"""scikit-learn's callback protocol (1.9 and later), if this scikit-learn has it.
+"""Who is told how a fit proceeds: scikit-learn's callback protocol (1.9 and later), and the user's own callable.
 
 The task tree of a fit is: fit -> binary problem -> round of the solver.
 """
@@ -18,39 +18,63 @@ except ImportError:  # scikit-learn before 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Without the protocol there is nothing to support."""
 
-        def _init_callback_context(self, **_: Any) -> None:
+        def _init_callback_context(self, **_: object) -> None:
             return None
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Without the protocol there is nothing to manage; a frame as deep as with it, for the warnings."""
 
         @functools.wraps(method)
-        def call(*arguments: Any, **options: Any) -> Any:
+        def call(*arguments: object, **options: object) -> object:
             return method(*arguments, **options)
 
         return call
 
 
-__all__ = ["CallbackSupportMixin", "FitTasks", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitTasks", "Listeners", "with_callbacks"]
 
 
-class FitTasks:
+class Listeners:
+    """Tells a callable how a fit proceeds, if there is one."""
+
+    def __init__(self, callback: Callable[[Record], object] | None = None) -> None:
+        self.callback = callback
+
+    @property
+    def listening(self) -> bool:
+        """Whether anybody wants to hear of the rounds."""
+        return self.callback is not None
+
+    def begin_problem(self, name: str) -> None:
+        """A binary problem starts."""
+
+    def after_round(self, record: Record) -> bool:
+        """A round has ended; whether somebody wants the fit to stop."""
+        return bool(self.callback(record)) if self.callback is not None else False
+
+    def end_problem(self) -> None:
+        """A binary problem has ended."""
+
+    def end(self, attributes: dict[str, object]) -> None:
+        """The fit has ended with these attributes."""
+
+
+class FitTasks(Listeners):
     """Tells scikit-learn's callbacks, and the user's own callable, how a fit proceeds."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, n_problems: int) -> None:
+        super().__init__(estimator.callback)
         self.estimator, self.X, self.y = estimator, X, y
-        self.callable: Callable[[Record], Any] | None = getattr(estimator, "callback", None)
         self.listened_to = bool(getattr(estimator, "_skl_callbacks", ()))
         self.root = estimator._init_callback_context(max_subtasks=n_problems)
         self.problem: Any = None
-        self.asked_to_stop = False
         if self.root is not None:
             self.root.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
 
     @property
     def listening(self) -> bool:
         """Whether anybody wants to hear of the rounds."""
-        return self.listened_to or self.callable is not None
+        return self.listened_to or self.callback is not None
 
     def begin_problem(self, name: str) -> None:
         """A binary problem starts."""
@@ -60,12 +84,11 @@ class FitTasks:
 
     def after_round(self, record: Record) -> bool:
         """A round has ended; whether somebody wants the fit to stop."""
-        stop = bool(self.callable(record)) if self.callable is not None else False
+        stop = super().after_round(record)
         if self.listened_to:
             task = self.problem.subcontext(task_name="round")
             task.call_on_fit_task_begin(estimator=self.estimator)
             stop |= bool(task.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y))
-        self.asked_to_stop |= stop
         return stop
 
     def end_problem(self) -> None:
@@ -73,7 +96,7 @@ class FitTasks:
         if self.listened_to:
             self.problem.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y)
 
-    def end(self, attributes: dict[str, Any]) -> None:
+    def end(self, attributes: dict[str, object]) -> None:
         """The fit has ended with these attributes."""
         if self.root is not None:
             self.root.call_on_fit_task_end(

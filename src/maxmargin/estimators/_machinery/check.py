@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_outlier_detector, is_regressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -23,13 +21,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from maxmargin.estimators._machinery.problems import largest_nu, nu_of_cap
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float
-from maxmargin.solvers import OF_HULLS, OUT_OF_CORE, SOLVERS
 from maxmargin.wording import Wording
 
 LARGEST_VALUE = 1e100
@@ -139,16 +135,6 @@ def _check_targets(estimator: Any, X: Any, y: Any) -> Any:
     y = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
     check_consistent_length(X, y)
     return y
-
-
-def check_reading(X: Any, name: str) -> None:
-    """Refuse a solver that visits single rows if the matrix is read chunk by chunk."""
-    if isinstance(X, ChunkedMatrix) and name in SOLVERS and name not in OUT_OF_CORE:
-        raise ValueError(
-            f"solver={name!r} visits single rows in any order, and X is read chunk by chunk; use one of 'auto', "
-            f"{', '.join(map(repr, sorted(OUT_OF_CORE)))}, or partial_fit of SGDClassifier or SGDRegressor with each "
-            f"chunk."
-        )
 
 
 def refuse_chunks(X: Any, what: str, remedy: str) -> None:
@@ -279,25 +265,25 @@ def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float)
     return np.asarray(per_class, dtype=np.float64)
 
 
-def check_nu(estimator: Any, tasks: Sequence[Task], s: Float) -> tuple[Float, float]:
+def check_nu(estimator: Any, names: Sequence[str], sides: Float) -> tuple[Float, float]:
     """The nu of each binary problem, and the largest that is feasible in all of them.
 
-    A nu is feasible if each class can carry half of ``nu S``, where ``S`` is the sum of the weights ``s``.
+    A nu is feasible if each class can carry half of ``nu S``; ``sides`` are the weights of the positive and the
+    negative samples of each problem, and ``S`` is their sum.
     """
-    nus, bounds = np.empty(len(tasks)), np.empty(len(tasks))
-    for k, task in enumerate(tasks):
-        total = float(s[task.members].sum())
-        nus[k] = estimator.nu if estimator.cap is None else nu_of_cap(estimator.cap, total)
-        bounds[k] = largest_nu(task.y, s[task.members])
-        if nus[k] <= bounds[k] * (1.0 + NU_SLACK):
+    totals = sides.sum(axis=1)
+    bounds = 2.0 * sides.min(axis=1) / totals
+    nus = np.full(len(names), float(estimator.nu)) if estimator.cap is None else nu_of_cap(estimator.cap, totals)
+    for name, nu, bound, total in zip(names, nus.tolist(), bounds.tolist(), totals.tolist(), strict=True):
+        if nu <= bound * (1.0 + NU_SLACK):
             continue
-        given, limit = f"nu={nus[k]:.6g}", f"nu must be at most {bounds[k]:.10g}"
+        given, limit = f"nu={nu:.6g}", f"nu must be at most {bound:.10g}"
         if estimator.cap is not None:
             given = f"cap={estimator.cap:.6g}, which is {given},"
-            limit = f"cap must be at least {nu_of_cap(bounds[k], total):.10g}"
+            limit = f"cap must be at least {nu_of_cap(bound, total):.10g}"
         raise ValueError(
-            f"The specified nu is infeasible for {task.name}: {given} needs a weight of {0.5 * nus[k] * total:.6g} in "
-            f"each class, but the lighter one has {0.5 * bounds[k] * total:.6g}; {limit}. Change it, or give the "
+            f"The specified nu is infeasible for {name}: {given} needs a weight of {0.5 * nu * total:.6g} in "
+            f"each class, but the lighter one has {0.5 * bound * total:.6g}; {limit}. Change it, or give the "
             f"lighter class a larger class_weight."
         )
     return nus, float(bounds.min())
@@ -319,22 +305,6 @@ def check_kernel_matrix(estimator: Any, K: Any) -> None:
         )
 
 
-def refuse_solver_of_hulls(estimator: Any) -> None:
-    """Say what the solvers of the distance of two hulls, of rows of features, are for."""
-    name, asked = type(estimator).__name__, f"solver={estimator.solver!r}"
-    if estimator._solvers_of_rows == OF_HULLS:
-        raise ValueError(
-            f"{asked} works on the features themselves, so {name} has it with kernel='linear' only; got "
-            f"kernel={estimator.kernel!r}. Use solver='decomposition' for other kernels."
-        )
-    finite_C = ", whose solution with the margin rho_ is that of SVC with C = 1 / rho_" if name == "SVC" else ""
-    raise ValueError(
-        f"{asked} finds the distance of two hulls, which is not what {name} asks for"
-        f"{f' with C={estimator.C:g}' if finite_C else ''}. Use another solver, or SVC(kernel='linear', C=inf), or "
-        f"NuSVC(kernel='linear'){finite_C}."
-    )
-
-
 def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
     """The kind of intercept: the explicit choice, or what scikit-learn's estimator of the same name has."""
     if estimator.intercept == "auto":
@@ -346,16 +316,11 @@ def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
     return estimator.intercept
 
 
-def check_limit(max_iter: int) -> int | None:
-    """``max_iter`` for the loop: -1 means no limit."""
-    return None if max_iter == -1 else int(max_iter)
-
-
-def warn_unless_converged(estimator: Any, X: Any) -> None:
-    """Say how far from the optimum a fit ended, why, and what may help."""
+def notes_on_convergence(estimator: Any, X: Any) -> list[Wording]:
+    """How far from the optimum a fit ended, why, and what may help; nothing if it converged."""
     unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
     if not unfinished:
-        return
+        return []
     solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
     advice = {
         Status.MAX_ITER: "Raise {max_iter} or {tol}",
@@ -368,16 +333,8 @@ def warn_unless_converged(estimator: Any, X: Any) -> None:
         else "Raise {nu}: reduced hulls become smaller",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
-    warnings.warn(
-        Wording(
-            f"{{who}}: {{what}} {advice}{{hint}}.",
-            who=type(estimator).__name__,
-            what=solution.message,
-            hint=_scaling_advice(X),
-        ),
-        ConvergenceWarning,
-        stacklevel=4,
-    )
+    words = {"who": type(estimator).__name__, "what": solution.message, "hint": _scaling_advice(X)}
+    return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
 
 
 def _advice_on_stalling(estimator: Any) -> str:

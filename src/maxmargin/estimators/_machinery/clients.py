@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,24 +16,21 @@ import scipy.sparse as sp
 from maxmargin.communicators import Counting
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER
+from maxmargin.estimators._machinery.callbacks import Listeners
+from maxmargin.estimators._machinery.fit import choose_solver, solve
 from maxmargin.estimators._machinery.multiclass import binary_tasks
-from maxmargin.estimators._machinery.problems import not_separable, widest_street
+from maxmargin.estimators._machinery.plan import Plan, ShardView, Task
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
-from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows, Sharded
 from maxmargin.operators.rows import is_sparse
-from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point, Status
-from maxmargin.problems.problem import Problem
+from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Communicator, Float, Index
-from maxmargin.solvers.choice import Choice
+from maxmargin.solvers.choice import AnyProblem
 from maxmargin.solvers.solver import AnySolver
+from maxmargin.threads import Workers
 from maxmargin.wording import Wording
-
-SMALLEST_MARGIN = 1e-12  # reduced hulls that overlap have none
 
 
 class Outcome(NamedTuple):
@@ -100,98 +97,64 @@ class Client:
         X = _with_common_columns(X, communicator)
         classes, codes = _common_classes(estimator, y, communicator)
         s = _weights_of_losses(estimator, classes, codes, weights, communicator)
-        rows = Sharded(Rows(X), communicator)
-        tasks = [_Task(t.name, *_on_all_rows(t, s)) for t in binary_tasks(codes, classes, estimator.multi_class)]
+        tasks = [_on_all_rows(task, s.size) for task in binary_tasks(codes, classes, estimator.multi_class, s)]
         sides = communicator.allreduce(np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in tasks]))
+        rows, first = Sharded(Rows(X), communicator), communicator.rank == 0
+        plan = Plan(
+            X,
+            y,
+            tasks,
+            weights,
+            codes,
+            Workers(1),
+            views=[ShardView(rows)],
+            hints={"seed": estimator._seed()},
+            listeners=Listeners(estimator.callback if first else None),
+            communicator=communicator,
+            interrupts=self.interrupts if first else None,
+            checkpoint=partial(self._checkpoint, communicator, len(tasks) > 1),
+        )
         with _shared_refusals():
-            nus, largest_nu = estimator._nus([t.name for t in tasks], sides)
-            choice: Choice = estimator._choice(rows)
-            solver = choice.make(seed=estimator._seed())
-            problems = [
-                estimator._problem(rows, t.y, t.s, min(0.5 * nu * float(side.sum()), *side.tolist()))
-                for t, nu, side in zip(tasks, nus, sides, strict=True)
-            ]
-        solutions = self._solve(problems, solver, communicator)
-        functions = [_function(*pair) for pair in zip(problems, solutions, strict=True)]
+            nus, largest_nu = estimator._nus([task.name for task in tasks], sides)
+            choose_solver(estimator, plan)
+        solved = solve(estimator, plan)
         traffic = communicator.traffic
         own = np.array([traffic.rounds, traffic.scalars, traffic.bytes, traffic.seconds], dtype=np.float64)
         return Outcome(
             n_features=rows.n_features,
             n_samples=rows.total_samples,
             classes=classes,
-            coef=np.array([w for w, _, _ in functions]),
-            intercept=np.array([b for _, b, _ in functions]),
-            margins=np.array([rho for _, _, rho in functions]),
+            coef=np.array([one.function.w for one in solved]),
+            intercept=np.array([one.function.b for one in solved]),
+            margins=np.array([one.function.width for one in solved]),
             nus=nus,
             largest_nu=largest_nu,
-            solutions=[_without_local_variables(solution) for solution in solutions],
+            solutions=[_without_local_variables(one.solution) for one in solved],
             traffic=communicator.inner.allgather(own),
         )
 
-    def _solve(self, problems: Sequence[Any], solver: AnySolver, communicator: Counting) -> list[Solution]:
-        """One problem after the other, each with its share of the time that is left."""
-        estimator, first = self.estimator, communicator.rank == 0
-        deadline = None if estimator.max_time is None else time.perf_counter() + estimator.max_time
-        solutions: list[Solution] = []
-        stopped: Status | None = None
-        for k, problem in enumerate(problems):
-            with _shared_refusals():
-                self._refuse_unsupported(problem, solver)
-                checkpoint = self._checkpoint(problem, solver, f".{k}" if len(problems) > 1 else "")
-            left = None if deadline is None else max(0.0, deadline - time.perf_counter()) / (len(problems) - k)
-            solution = minimize(
-                problem,
-                solver,
-                tol=estimator.tol,
-                max_iter=0 if stopped else check.check_limit(estimator.max_iter),
-                max_time=left,
-                callback=estimator.callback if first else None,
-                verbose=int(estimator.verbose) if first else 0,
-                interrupts=self.interrupts if first else None,
-                checkpoint=checkpoint,
-                checkpoint_every=estimator.checkpoint_every,
-            )
-            if isinstance(problem, HullDistance) and solution.certificate.dual >= 0.0:
-                solution = not_separable(solution)
-            if stopped and solution.status is not Status.CONVERGED:
-                solution = replace(solution, status=stopped)
-            if solution.status in STOPPED_BY_THE_USER:
-                stopped = solution.status
-            solutions.append(solution)
-        return solutions
-
-    def _refuse_unsupported(self, problem: Any, solver: AnySolver) -> None:
-        reason = solver.supports(problem)
-        if reason is not None:
-            name = type(self.estimator).__name__
-            raise ValueError(f"solver={solver.name!r} cannot solve this problem of {name}: {reason}; 'auto' can.")
-
-    def _checkpoint(self, problem: Any, solver: AnySolver, suffix: str) -> str | None:
+    def _checkpoint(
+        self, communicator: Communicator, several: bool, k: int, problem: AnyProblem, solver: AnySolver
+    ) -> str | None:
         """The file to go on from and to write to; another one if that of a lost attempt is for other rows."""
         if self.estimator.checkpoint is None:
             return None
-        path = f"{os.path.abspath(self.estimator.checkpoint)}{suffix}"
-        try:
-            Checkpoints(path, problem, solver, problem.communicator).latest()
-        except ValueError:
-            if self.attempt == 1:
-                raise
-            return f"{path}.{self.attempt}"
+        path = f"{os.path.abspath(self.estimator.checkpoint)}{f'.{k}' if several else ''}"
+        with _shared_refusals():
+            try:
+                Checkpoints(path, problem, solver, communicator).latest()
+            except ValueError:
+                if self.attempt == 1:
+                    raise
+                return f"{path}.{self.attempt}"
         return path
 
 
-class _Task(NamedTuple):
-    """A binary problem over all rows; those that take no part have weight zero, which is cheaper than a copy."""
-
-    name: str
-    y: Float
-    s: Float
-
-
-def _on_all_rows(task: Any, s: Float) -> tuple[Float, Float]:
-    y, weights = np.ones(s.size), np.zeros(s.size)
-    y[task.members], weights[task.members] = task.y, s[task.members]
-    return y, weights
+def _on_all_rows(task: Task, n: int) -> Task:
+    """The same over all rows: those that take no part have weight zero, which is cheaper than a copy of the others."""
+    y, s = np.ones(n), np.zeros(n)
+    y[task.members], s[task.members] = task.y, task.s
+    return Task(task.name, np.arange(n), y, s)
 
 
 @contextmanager
@@ -259,16 +222,6 @@ def _weights_of_losses(
     totals = communicator.allreduce(np.bincount(codes, weights, classes.size).astype(np.float64))
     with _shared_refusals():
         return check.weights_of_classes(estimator, classes, totals)[codes] * weights
-
-
-def _function(problem: Problem | HullDistance, solution: Solution) -> tuple[Float, float, float]:
-    """Coefficients and intercept; of hulls those of the street between them, whose edges then score -1 and 1."""
-    point = solution.point
-    if isinstance(problem, Problem):
-        return point.w, point.b, 1.0
-    rho, b = widest_street(problem, point)
-    divisor = rho if rho > SMALLEST_MARGIN else 1.0
-    return point.w / divisor, b / divisor, rho
 
 
 def _without_local_variables(solution: Solution) -> Solution:

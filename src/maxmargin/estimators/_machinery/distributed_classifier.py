@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._machinery import check, engines, multiclass
-from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery import check, engines
 from maxmargin.estimators._machinery.clients import Held, Outcome
-from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.fit import all_or_nothing, certified_attributes, iteration_counts
-from maxmargin.estimators.explanation import given, traits_of
-from maxmargin.operators import Sharded
-from maxmargin.operators.rows import scores_of
-from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Features, Float
-from maxmargin.solvers.choice import Choice, Traits, choose_shared
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, FIT_CONSTRAINTS, POSITIVE
+from maxmargin.estimators._machinery.fit import all_or_nothing
+from maxmargin.estimators._machinery.linear import LinearClassifier
+from maxmargin.protocols import Array, Float
+from maxmargin.solvers.choice import AnyProblem, Choice
 
 DISTRIBUTED_CONSTRAINTS: dict[str, list[Any]] = {
     **{name: rule for name, rule in FIT_CONSTRAINTS.items() if name != "warm_start"},
@@ -41,13 +36,10 @@ DISTRIBUTED_CONSTRAINTS: dict[str, list[Any]] = {
 TRAFFIC = ("rounds", "scalars", "bytes", "seconds")
 
 
-class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
+class DistributedClassifier(LinearClassifier):
     """A linear classifier whose rows are spread over clients."""
 
-    @property
-    def _of_hulls(self) -> bool:
-        """Whether the problems are distances of two hulls."""
-        raise NotImplementedError
+    _reads_chunks = False
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model to the rows of all clients and certify it.
@@ -72,8 +64,9 @@ class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
         with all_or_nothing(self):
             self._validate_params()
             self._refuse_contradictions()
-            self._keep(self._run(X, y, sample_weight))
-        check.warn_unless_converged(self, X if hasattr(X, "max") else np.empty((0, 0)))
+            self._keep_outcome(self._run(X, y, sample_weight))
+        for note in check.notes_on_convergence(self, X if hasattr(X, "max") else np.empty((0, 0))):
+            warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
 
     def decision_function(self, X: Any) -> Float:
@@ -94,10 +87,7 @@ class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
         if engines.is_dask(X):
             one = self.classes_.size == 2
             return engines.by_chunks(self.decision_function, X, np.empty(0 if one else (0, self.classes_.size)))
-        scores = scores_of(check.check_prediction_data(self, X), self.coef_) + self.intercept_
-        if self.classes_.size == 2:
-            return scores[:, 0]
-        return multiclass.votes(scores, self.classes_.size) if self.multi_class == "ovo" else scores
+        return super().decision_function(X)
 
     def predict(self, X: Any) -> Array:
         """Class labels of samples.
@@ -116,27 +106,15 @@ class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
         check_is_fitted(self)
         if engines.is_dask(X):
             return engines.by_chunks(self.predict, X, self.classes_[:0])
-        scores = self.decision_function(X)
-        codes = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
-
-    def _problem(self, rows: Features, y: Float, s: Float, total: float) -> Problem | HullDistance:
-        """What one task minimises; ``total`` is what nu-SVM gives to the samples of a class altogether."""
-        raise NotImplementedError
+        return super().predict(X)
 
     def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
         """The nu of each task and the largest feasible one, from the weights of its positive and negative samples."""
         return np.zeros(len(names)), 0.0
 
-    def _choice(self, X: Any) -> Choice:
-        """The solver for some samples, or for those of all clients."""
-        if self.solver != "auto":
-            return given(self)
-        if isinstance(X, Sharded):
-            traits = Traits(X.total_samples, X.n_features, X.entries, clients=X.communicator.size)
-        else:
-            traits = replace(traits_of(self, X), clients=engines.number_of_clients(self))
-        return choose_shared(replace(traits, max_time=self.max_time, of_hulls=self._of_hulls))
+    def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
+        """The solver for the rows of all clients, or of those to come."""
+        return super()._choice(problem, clients or engines.number_of_clients(self))
 
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
@@ -168,11 +146,9 @@ class DistributedClassifier(ClassifierMixin, CertifiedEstimator):
 
         return engines.run(self, engine, shard_of)
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep_outcome(self, outcome: Outcome) -> None:
         """Sets: the fitted attributes."""
         self.n_features_in_, self.shape_fit_ = outcome.n_features, (outcome.n_samples, outcome.n_features)
         self.classes_, self.coef_, self.intercept_ = outcome.classes, outcome.coef, outcome.intercept
-        self.n_iter_: Any = int(iteration_counts(outcome.solutions).max())
         self.traffic_ = dict(zip(TRAFFIC, outcome.traffic.T, strict=True))
-        for name, value in certified_attributes(outcome.solutions).items():
-            setattr(self, name, value)
+        self._keep_certificates(outcome.solutions)

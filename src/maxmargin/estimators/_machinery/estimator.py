@@ -1,21 +1,31 @@
-"""What every estimator of the library shares, whatever it predicts."""
+"""What every estimator of the library shares, whatever it predicts: its parameters, and the straight line of a fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin
-from maxmargin.estimators._machinery.fit import overall_status
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
+from maxmargin.estimators._machinery.fit import Solved, all_or_nothing, choose_solver, solve, worst
+from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.loop.solution import Solution
-from maxmargin.problems.point import Point, Status
+from maxmargin.problems.point import Status
+from maxmargin.protocols import Array, Operator
+from maxmargin.solvers.choice import AnyProblem, Choice, choose
+from maxmargin.threads import Workers, workers_for
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
+NU_CONSTRAINT: list[Any] = [Interval(Real, 0.0, 1.0, closed="right")]
+CLASS_WEIGHT_CONSTRAINT: list[Any] = [StrOptions({"balanced"}), dict, None]
+INTERCEPT_CONSTRAINT: list[Any] = [StrOptions({"auto", "free", "penalised"}), None]
 FIT_CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [POSITIVE],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
@@ -32,8 +42,83 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     _doc_link_module = "maxmargin"
     _doc_link_template = "https://github.com/maxmargin/maxmargin"
+    _reads_chunks = False
 
     solutions_: list[Solution]
+
+    def _store(self, parameters: dict[str, object]) -> None:
+        """Keep the parameters of ``__init__``, its local variables, as they are."""
+        self.__dict__.update((name, value) for name, value in parameters.items() if name not in ("self", "__class__"))
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Check and plan, pose and choose, minimise and read, keep, warn. Sets: the fitted attributes."""
+        with all_or_nothing(self):
+            plan = self._plan(X, y, sample_weight)
+            plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
+            choose_solver(self, plan)
+            self._keep(plan, solve(self, plan))
+            plan.listeners.end(dict(vars(self)))
+        for note in (*check.notes_on_convergence(self, plan.X), *plan.notes):
+            warnings.warn(note, ConvergenceWarning, stacklevel=4)
+        return self
+
+    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """Check parameters and samples, and say what is to be solved."""
+        self._validate_params()
+        self._refuse_contradictions()
+        X, y = check.check_training_data(self, X, y)
+        plan = self._divide(X, y, sample_weight)
+        plan.views, plan.hints = self._views(plan), self._hints()
+        return plan
+
+    def _refuse_contradictions(self) -> None:
+        """Refuse parameters that exclude each other."""
+
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """Checked samples, divided into tasks."""
+        raise NotImplementedError
+
+    def _views(self, plan: Plan) -> Sequence[View]:
+        """The ways to see the samples, the preferred one first."""
+        raise NotImplementedError
+
+    def _hints(self) -> Mapping[str, object]:
+        """Options for whichever solver has them."""
+        return {"shrinking": getattr(self, "shrinking", True), "seed": self._seed()}
+
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
+        """What one task minimises."""
+        raise NotImplementedError
+
+    def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
+        """The solver for a problem: the one that was asked for, or what the table of "auto" says."""
+        if self.solver != "auto":
+            return Choice(str(self.solver), f"solver={self.solver!r} was asked for")
+        return choose(problem, self.max_time, clients)
+
+    def _function(self, problem: Any, solution: Solution) -> Function:
+        """What a solution stands for."""
+        return Function(solution.point.w, solution.point.b, solution.point.alpha)
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        """Sets: the fitted attributes."""
+        raise NotImplementedError
+
+    def _keep_certificates(self, solutions: list[Solution]) -> None:
+        """Sets: what is known about the quality of the fit, and ``n_iter_``."""
+        last = worst(solutions)
+        self.solutions_, self.solution_, self.duality_gap_ = solutions, last, last.certificate.relative_gap
+        self.objective_, self.dual_objective_ = last.certificate.primal, last.certificate.dual
+        self.n_iter_: Any = max(solution.iterations for solution in solutions)
+
+    def _earlier_solutions(self, count: int) -> Sequence[Solution | None]:
+        """Solutions of the last fit to start from, if there are as many as there will be."""
+        earlier = getattr(self, "solutions_", None) if getattr(self, "warm_start", False) else None
+        return earlier if earlier is not None and len(earlier) == count else [None] * count
+
+    def _workers(self) -> Workers:
+        """The threads of a fit."""
+        return workers_for(getattr(self, "n_jobs", 1))
 
     def _seed(self) -> int:
         """A seed for the solver: fixed unless the user asks for randomness, so that equal fits give equal bits."""
@@ -44,16 +129,13 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             return int(random_state)
         return int(random_state.randint(2**31 - 1))
 
-    def _function(self, task: Task, solution: Solution, pose: Callable[[Task], Any]) -> Point:
-        """What a solution of a task stands for; its ``alpha`` is the expansion over the samples."""
-        return solution.point
-
     @property
     def status_(self) -> Status:
         """Why the fit stopped; of several problems, that of the worst one that did not converge."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"{type(self).__name__} has no status_ before it is fitted.")
-        return overall_status(self.solutions_)
+        unfinished = [solution for solution in self.solutions_ if solution.status is not Status.CONVERGED]
+        return worst(unfinished).status if unfinished else Status.CONVERGED
 
     def __sklearn_is_fitted__(self) -> bool:
         # Validation sets n_features_in_, which alone would count as fitted.
@@ -64,3 +146,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = getattr(self, "kernel", None) != "precomputed"
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
+
+
+def iteration_counts(solutions: Sequence[Solution]) -> Array:
+    """Iterations of each binary problem."""
+    return np.array([solution.iterations for solution in solutions], dtype=np.int32)

@@ -13,13 +13,13 @@ import numpy as np
 from sklearn.base import BaseEstimator as Model
 from sklearn.base import is_outlier_detector
 
-from maxmargin.estimators._machinery.multiclass import BinaryTask, by_pair
+from maxmargin.estimators._machinery.multiclass import by_pair
+from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import certificate_at, l1_share, street_certificate
-from maxmargin.estimators._machinery.task import Task
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.numerics.selection import least
-from maxmargin.operators import ChunkedMatrix, Rows
+from maxmargin.operators import Rows
 from maxmargin.operators.rows import Matrix, is_sparse
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
@@ -28,8 +28,8 @@ from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Float, Intercept
-from maxmargin.solvers import DualCoordinate, Smoothed
-from maxmargin.solvers.choice import Traits, choose
+from maxmargin.solvers import DualCoordinate
+from maxmargin.solvers.choice import choose
 from maxmargin.solvers.solver import AnySolver
 
 DUAL_BOUND_TOL = 1e-8
@@ -87,7 +87,7 @@ def norm_formula(model: Model) -> str:
     return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
 
 
-def tasks_with_variables(model: Model, tasks: list[BinaryTask], n: int) -> Iterator[tuple[BinaryTask, Float, float]]:
+def tasks_with_variables(model: Model, tasks: list[Task], n: int) -> Iterator[tuple[Task, Float, float]]:
     """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
     dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
     if getattr(model, "multi_class", "ovo") == "ovo" and model.classes_.size > 2:
@@ -105,7 +105,8 @@ def only_task(model: Model, data: Samples) -> tuple[Task, Float, float]:
     dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
     alpha = np.zeros(n)
     alpha[model.support_] = dual_coef[0]
-    task = Task("one class" if is_outlier_detector(model) else "regression", np.arange(n), data.y.astype(np.float64))
+    name = "one class" if is_outlier_detector(model) else "regression"
+    task = Task(name, np.arange(n), data.y.astype(np.float64), data.weights)
     return task, alpha, float(model.intercept_[0])
 
 
@@ -132,19 +133,9 @@ def kept_dual(model: Model, k: int, task: Task) -> Float | None:
 def dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
-    if not isinstance(problem.penalty, L2):
-        solver: AnySolver = Smoothed()
-    elif isinstance(problem.operator, Rows):
-        solver = DualCoordinate()
-    else:
-        solver = usual_solver(problem.operator.matrix)  # type: ignore[attr-defined]
+    in_memory = isinstance(problem.operator, Rows) and isinstance(problem.penalty, L2)
+    solver = DualCoordinate() if in_memory else choose(problem).make()
     return solved_dual(problem, Point(point.w, point.b, slopes), solver)
-
-
-def usual_solver(X: Matrix) -> AnySolver:
-    """The usual solver for a matrix."""
-    n, d = X.shape
-    return choose(Traits(n, d, in_memory=not isinstance(X, ChunkedMatrix))).make()
 
 
 def solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolver) -> Float:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, multiclass
 from maxmargin.estimators._machinery.callbacks import with_callbacks
-from maxmargin.estimators._machinery.classifier import CLASS_WEIGHT_CONSTRAINT, Classifier
-from maxmargin.estimators._machinery.fit import all_or_nothing, iteration_counts
-from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine, Plan
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
-from maxmargin.estimators._machinery.probability import Samples, calibrate, warn_of_missing_folds
-from maxmargin.loop.solution import Solution
-from maxmargin.problems.point import Point
+from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.protocols import Array, Float, Index
 
 KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -31,8 +31,10 @@ KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class KernelClassifier(Classifier, KernelMachine):
+class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
     """A kernel machine for two classes, and for more of them by pairs or one against the rest."""
+
+    classes_: Array
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
@@ -53,11 +55,7 @@ class KernelClassifier(Classifier, KernelMachine):
             The fitted estimator.
 
         """
-        with all_or_nothing(self):
-            X = self._fit(X, y, sample_weight)
-        check.warn_unless_converged(self, X)
-        warn_of_missing_folds(self)
-        return self
+        return self._fit(X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Float:
         """Scores of samples.
@@ -136,28 +134,22 @@ class KernelClassifier(Classifier, KernelMachine):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
 
-    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
-        """One task per binary problem. Sets: ``classes_, class_weight_``, and ``_samples`` until the fit ends."""
-        began = time.perf_counter()
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task per binary problem. Sets: ``classes_, class_weight_``."""
         self.classes_, codes = check.check_classes(self, y)
         weights, self.class_weight_, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
-        self._samples = Samples(X, codes, weights, s, began)
-        return Plan(multiclass.binary_tasks(codes, self.classes_, self.multi_class), s, weights, codes)
+        tasks = multiclass.binary_tasks(codes, self.classes_, self.multi_class, s)
+        return Plan(X, y, tasks, weights, codes, self._workers())
 
-    def _keep_functions(self, X: Any, plan: Plan, functions: list[Point]) -> None:
-        """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, and ``n_support_``."""
-        super()._keep_functions(X, plan, functions)
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, ``n_support_``, probabilities."""
+        super()._keep(plan, solved)
+        self.n_iter_ = iteration_counts(self.solutions_)
         self._support_codes = plan.codes[self.support_]
         self._n_support = np.bincount(self._support_codes, minlength=self.classes_.size).astype(np.int32)
         if self._has_pairs:
             self.dual_coef_ = multiclass.by_other_class(self.dual_coef_, self._support_codes, self.classes_.size)
-
-    def _keep_certificates(self, solutions: list[Solution]) -> None:
-        super()._keep_certificates(solutions)
-        self.n_iter_ = iteration_counts(solutions)
-        samples = self._samples
-        del self._samples
-        calibrate(self, samples)
+        calibrate(self, plan, solved)
 
     def _expansions(self) -> Float:
         if self._has_pairs:

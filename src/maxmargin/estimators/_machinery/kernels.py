@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
 from maxmargin.operators.gram import checked_values, dense64
 from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
@@ -65,27 +66,42 @@ def training_operator(estimator: Any, X: Any, workers: Workers | None = None) ->
     return KernelGram(make_kernel(estimator), X, workers)
 
 
+def task_operator(estimator: Any, X: Any, task: Task, *, as_rows: bool) -> Operator:
+    """The samples of a task as a kernel matrix, or as rows of features, which is the linear kernel without a matrix."""
+    part = members_of(estimator, X, task)
+    return Rows(part) if as_rows else training_operator(estimator, part)
+
+
+class KernelView:
+    """Samples through the kernel of an estimator.
+
+    What tasks with all samples have in common is made once: one operator and, if there are many such tasks and it fits
+    half of ``cache_size``, one matrix of all values.
+    """
+
+    def __init__(self, estimator: Any, X: Any, tasks: Sequence[Task], workers: Workers) -> None:
+        self.estimator, self.X, self.workers = estimator, X, workers
+        self.whole = sum(task.members.size == X.shape[0] for task in tasks)
+        self.shared: Gram | None = None
+
+    def of(self, task: Task) -> Gram:
+        """The kernel matrix of the samples of a task."""
+        if task.members.size < self.X.shape[0]:
+            return training_operator(self.estimator, members_of(self.estimator, self.X, task), self.workers)
+        if self.shared is None:
+            gram = training_operator(self.estimator, self.X, self.workers)
+            fits = StoredGram.megabytes(self.X.shape[0]) <= 0.5 * self.estimator.cache_size
+            worth_it = fits and self.whole > 2 and gram.fits_single
+            self.shared = StoredGram(gram) if worth_it and isinstance(gram, KernelGram) else gram
+        return self.shared
+
+
 def members_of(estimator: Any, X: Any, task: Task) -> Any:
     """The samples of a task, or its part of a precomputed kernel matrix."""
     if task.members.size == X.shape[0]:
         return X
     part = X[task.members]
     return part[:, task.members] if estimator.kernel == "precomputed" else part
-
-
-def task_operator(estimator: Any, X: Any, task: Task, *, as_rows: bool, workers: Workers | None = None) -> Operator:
-    """The samples of a task as a kernel matrix, or as rows of features, which is the linear kernel without a matrix."""
-    part = members_of(estimator, X, task)
-    return Rows(part) if as_rows else training_operator(estimator, part, workers)
-
-
-def shared_operator(estimator: Any, X: Any, n_tasks: int, *, as_rows: bool, workers: Workers) -> Operator:
-    """What tasks with all samples have in common: one operator and, if it fits half of ``cache_size``, one matrix."""
-    if as_rows:
-        return Rows(X)
-    gram = training_operator(estimator, X, workers)
-    fits = StoredGram.megabytes(X.shape[0]) <= 0.5 * estimator.cache_size
-    return StoredGram(gram) if fits and n_tasks > 2 and isinstance(gram, KernelGram) and gram.fits_single else gram
 
 
 def single_error(estimator: Any, X: Any) -> Float | None:

@@ -6,32 +6,28 @@ from itertools import combinations
 
 import numpy as np
 
-from maxmargin.estimators._machinery.task import Task
+from maxmargin.estimators._machinery.plan import Task
 from maxmargin.protocols import Array, Float, Index
 
 
-class BinaryTask(Task):
-    """A binary problem: which samples take part, and which of them are positive, +1 or -1."""
-
-
-def binary_tasks(codes: Array, names: Array, strategy: str) -> list[BinaryTask]:
-    """The binary problems of a strategy.
+def binary_tasks(codes: Array, names: Array, strategy: str, s: Float) -> list[Task]:
+    """The binary problems of a strategy, with targets +1 and -1 and the weights ``s`` of the losses.
 
     Two classes are one problem with the second class as the positive one. Otherwise "ovo" has one problem per pair
     ``i < j`` with class ``i`` positive, in lexicographic order, and "ovr" one per class, which is positive.
     """
     everything = np.arange(codes.size)
     if names.size == 2:
-        return [BinaryTask(f"{names[1]} against {names[0]}", everything, np.where(codes == 1, 1.0, -1.0))]
+        return [Task(f"{names[1]} against {names[0]}", everything, np.where(codes == 1, 1.0, -1.0), s)]
     if strategy == "ovr":
         return [
-            BinaryTask(f"{name} against the rest", everything, np.where(codes == k, 1.0, -1.0))
+            Task(f"{name} against the rest", everything, np.where(codes == k, 1.0, -1.0), s)
             for k, name in enumerate(names)
         ]
     tasks = []
     for i, j in combinations(range(names.size), 2):
-        members = np.flatnonzero((codes == i) | (codes == j))
-        tasks.append(BinaryTask(f"{names[i]} against {names[j]}", members, np.where(codes[members] == i, 1.0, -1.0)))
+        some = np.flatnonzero((codes == i) | (codes == j))
+        tasks.append(Task(f"{names[i]} against {names[j]}", some, np.where(codes[some] == i, 1.0, -1.0), s[some]))
     return tasks
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import copy
 import threading
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,22 +27,21 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._machinery import check, multiclass
-from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, solve_tasks
-from maxmargin.estimators._machinery.kernels import task_operator, training_operator
-from maxmargin.estimators._machinery.task import Task
-from maxmargin.loop.solution import Record, Solution
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.callbacks import Listeners
+from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, Solved, solve
+from maxmargin.estimators._machinery.kernels import training_operator
+from maxmargin.estimators._machinery.plan import Plan, RowsView, Task
+from maxmargin.loop.solution import Solution
 from maxmargin.numerics.sampling import hashes
-from maxmargin.operators import Gram, Rows
+from maxmargin.operators import Gram
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.problems.point import Point
-from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers import LINEAR, OF_HULLS, make_solver
-from maxmargin.threads import Workers, workers_for
+from maxmargin.protocols import Array, Float, Index, Operator
+from maxmargin.threads import Workers
 
 FOLDS = 3
 FOLD_TOL = 1e-2  # relative gap of a fold: its scores are needed for two slopes only
@@ -53,16 +51,6 @@ MANY_COPIES = 10  # so many equal samples are values of discrete features, which
 SMALLEST_SLOPE = 1e-6  # relative to the size of the feature
 SMALLEST_PROBABILITY = float(np.finfo(np.float64).tiny)  # has a logarithm
 NEWTON_STEPS, NEWTON_ACCURACY = 200, 1e-11
-
-
-class Samples(NamedTuple):
-    """What a fit is about, and when it began."""
-
-    X: Any
-    codes: Array  # class of each sample
-    weights: Float  # the sample weights alone
-    s: Float  # weight of each sample's loss
-    began: float
 
 
 # --- Prediction ------------------------------------------------------------------------------------------------------
@@ -170,25 +158,21 @@ def led_by(p: Float, codes: Index) -> Float:
 # --- Slopes ----------------------------------------------------------------------------------------------------------
 
 
-def calibrate(estimator: Any, samples: Samples) -> None:
-    """Sets: ``probability_slopes_``, or removes it if the estimator is not to have probabilities.
-
-    If folds are missing, ``_missing_folds`` says so until `warn_of_missing_folds`.
-    """
+def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
+    """Sets: ``probability_slopes_``, or removes it if the estimator is not to have probabilities."""
     vars(estimator).pop("probability_slopes_", None)
     if not estimator.probability:
         return
-    seed = estimator._seed()
-    fold = folds(samples, seed)
-    scores, scored = unseen_scores(estimator, samples, fold, seed)
-    seen = samples.weights > 0.0
+    fold = folds(plan.X, plan.codes, plan.weights, estimator._seed())
+    scores, scored = unseen_scores(estimator, plan, solved, fold)
+    seen = plan.weights > 0.0
     if scored.any():  # else there was no time for any fold
         seen &= fold < 0  # no fold could do without them
     if seen.any():
-        scores[seen] = estimator._scores(samples.X[seen])
+        scores[seen] = estimator._scores(plan.X[seen])
     used = scored | seen
     estimator.probability_slopes_ = best_slopes(
-        features_of(estimator, scores[used]), samples.codes[used], samples.weights[used]
+        features_of(estimator, scores[used]), plan.codes[used], plan.weights[used]
     )
 
 
@@ -276,14 +260,14 @@ def log_softmax(logits: Float) -> Float:
 # --- Folds -----------------------------------------------------------------------------------------------------------
 
 
-def folds(samples: Samples, seed: int) -> Index:
+def folds(X: Any, all_codes: Array, weights: Float, seed: int) -> Index:
     """The fold of each sample; -1 if its weight is zero or no sample of its class would be left for the others.
 
     They are stratified, and decided by a hash of the sample's values: neither the order of the samples matters nor
     whether a sample of weight 2 or two copies are given, because copies share a fold (unless there are many of them).
     """
-    used = np.flatnonzero(samples.weights > 0.0)
-    key, codes = row_keys(samples.X, seed)[used], samples.codes[used]
+    used = np.flatnonzero(weights > 0.0)
+    key, codes = row_keys(X, seed)[used], all_codes[used]
     _, group, copies = np.unique(key, return_inverse=True, return_counts=True)
     alone = copies[group] >= MANY_COPIES
     stratum = np.full(copies.size, codes.max())
@@ -291,7 +275,7 @@ def folds(samples: Samples, seed: int) -> Index:
     stratum = np.where(alone, codes, stratum[group])
     order = np.lexsort((group, stratum))
     begins = np.diff(group[order], prepend=-1) != 0
-    fold = np.full(samples.weights.size, -1)
+    fold = np.full(weights.size, -1)
     fold[used[order]] = (np.cumsum(begins | alone[order]) - 1) % FOLDS
     for code in range(codes.max() + 1):
         members = used[codes == code]
@@ -313,30 +297,31 @@ def row_keys(X: Any, seed: int) -> Array:
     return out
 
 
-def unseen_scores(estimator: Any, samples: Samples, fold: Index, seed: int) -> tuple[Float, Array]:
+def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: Index) -> tuple[Float, Array]:
     """Scores of each fold's samples by a model without them, and which samples have one: time may run out."""
-    scores, scored = np.zeros((fold.size, len(estimator.solutions_))), np.zeros(fold.size, dtype=bool)
+    scores, scored = np.zeros((fold.size, len(solved))), np.zeros(fold.size, dtype=bool)
     waiting = [k for k in range(FOLDS) if (fold == k).any()]
-    wanted, stopped = len(waiting), _was_stopped(estimator.solutions_)
+    wanted, stopped = len(waiting), _was_stopped(solved)
     machine: _RowMachine | None = None
     while waiting and not stopped:
         left = None
         if estimator.max_time is not None:
-            left = (samples.began + estimator.max_time - time.perf_counter()) / len(waiting)
+            left = (plan.began + estimator.max_time - time.perf_counter()) / len(waiting)
             if left <= 0.0:
                 break
-        machine = machine or _machine(estimator, samples, seed)
+        kind = _RowMachine if isinstance(plan.view, RowsView) else _KernelMachine
+        machine = machine or kind(estimator, plan, solved)
         held_out = fold == waiting.pop()
-        solutions = machine.solve(held_out, left)
-        scores[held_out], scored[held_out] = machine.scores(solutions, np.flatnonzero(held_out)), True
-        stopped = _was_stopped(solutions)
+        found = machine.solve(held_out, left)
+        scores[held_out], scored[held_out] = machine.scores(found, np.flatnonzero(held_out)), True
+        stopped = _was_stopped(found)
     if waiting:
-        estimator._missing_folds = _note_on_missing_folds(estimator, wanted - len(waiting), wanted, stopped)
+        plan.notes.append(_note_on_missing_folds(estimator, wanted - len(waiting), wanted, stopped))
     return scores, scored
 
 
-def _was_stopped(solutions: Sequence[Solution]) -> bool:
-    return any(solution.status in STOPPED_BY_THE_USER for solution in solutions)
+def _was_stopped(solved: Sequence[Solved]) -> bool:
+    return any(one.solution.status in STOPPED_BY_THE_USER for one in solved)
 
 
 def _note_on_missing_folds(estimator: Any, done: int, wanted: int, stopped: bool) -> str:
@@ -346,80 +331,49 @@ def _note_on_missing_folds(estimator: Any, done: int, wanted: int, stopped: bool
     return f"{name}: {reason} before all folds were solved, and the probabilities {rest}. {advice}."
 
 
-def warn_of_missing_folds(estimator: Any) -> None:
-    """Say that the probabilities are not what they should be, if that is so."""
-    note = vars(estimator).pop("_missing_folds", None)
-    if note is not None:
-        warnings.warn(note, ConvergenceWarning, stacklevel=4)
-
-
-class _Nobody:
-    """Listens to the folds: the user's callbacks are about the problem for all samples."""
-
-    listening = asked_to_stop = False
-
-    def begin_problem(self, name: str) -> None:
-        pass
-
-    def after_round(self, record: Record) -> bool:
-        return False
-
-    def end_problem(self) -> None:
-        pass
-
-
 class _RowMachine:
     """Solves and scores the folds of an estimator that sees samples as rows of features.
 
     A sample that is left out has weight zero, so that all folds share what was prepared for their tasks.
     """
 
-    def __init__(self, estimator: Any, samples: Samples, seed: int) -> None:
-        self.estimator, self.samples, self.s = estimator, samples, samples.s
-        self.tasks = multiclass.binary_tasks(samples.codes, estimator.classes_, estimator.multi_class)
-        self.operators: dict[int, Any] = {}  # by the identity of the task
-        self.workers = workers_for(getattr(estimator, "n_jobs", 1))
+    def __init__(self, estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
+        self.estimator, self.plan, self.solved = estimator, plan, solved
+        self.operators: dict[int, Operator] = {}  # by the identity of the members
         self.rough = copy.copy(estimator)
         self.rough.warm_start, self.rough.verbose, self.rough.tol = True, 0, max(estimator.tol, FOLD_TOL)
-        self.solver = make_solver(
-            estimator.solutions_[0].solver,
-            tol=self.rough.tol,
-            shrinking=estimator.shrinking,
-            max_memory=getattr(estimator, "cache_size", None),
-            seed=seed,
-        )
+        # Tasks that share rows take turns: who evaluates a row, and beside which others, decides its last bits.
+        share = plan.tasks[0].members.size == plan.codes.size
+        self.workers = Workers(1) if share else plan.workers
+        self.solver = plan.choice.make({**plan.hints, "tol": self.rough.tol})
 
-    def solve(self, held_out: Array, seconds: float | None) -> list[Solution]:
+    def solve(self, held_out: Array, seconds: float | None) -> list[Solved]:
         """Solutions without the samples of a fold, from those with them."""
-        self.s = np.where(held_out, 0.0, self.samples.s)
+        tasks = [replace(task, s=np.where(held_out[task.members], 0.0, task.s)) for task in self.plan.tasks]
         self.rough.max_time = seconds
         self.rough.solutions_ = [
-            self._without(solution, held_out[task.members])
-            for solution, task in zip(self.estimator.solutions_, self.tasks, strict=True)
+            self._without(one.solution, held_out[task.members])
+            for one, task in zip(self.solved, self.plan.tasks, strict=True)
         ]
-        nobody: Any = _Nobody()
-        # Tasks that share rows take turns: who evaluates a row, and beside which others, decides its last bits.
-        share = self.tasks[0].members.size == self.samples.codes.size
-        return solve_tasks(
-            self.rough, self.tasks, self.pose, self.solver, nobody, Workers(1) if share else self.workers
+        # The user's callbacks are about the problem for all samples: nobody listens to the folds.
+        return solve(
+            self.rough,
+            replace(self.plan, tasks=tasks, view=self, solver=self.solver, workers=self.workers, listeners=Listeners()),
         )
 
-    def pose(self, task: Task) -> Any:
-        """The problem of a task without the samples that are left out."""
-        if id(task) not in self.operators:
-            self.operators[id(task)] = self._operator(task)
-        return self.estimator._problem(self.operators[id(task)], task.y, self.s[task.members])
+    def of(self, task: Task) -> Operator:
+        """The samples of a task, those that are left out too."""
+        if id(task.members) not in self.operators:
+            self.operators[id(task.members)] = self._operator(task)
+        return self.operators[id(task.members)]
 
-    def scores(self, solutions: Sequence[Solution], held_out: Index) -> Float:
+    def scores(self, solved: Sequence[Solved], held_out: Index) -> Float:
         """Scores of the samples that are left out, one column per task."""
-        pairs = zip(self.tasks, solutions, strict=True)
-        functions = [self.estimator._function(task, solution, self.pose) for task, solution in pairs]
-        W = np.array([function.w for function in functions])
-        return np.asarray(self.samples.X[held_out] @ W.T + [function.b for function in functions])
+        W = np.array([one.function.w for one in solved])
+        return np.asarray(self.plan.X[held_out] @ W.T + [one.function.b for one in solved])
 
-    def _operator(self, task: Task) -> Any:
-        X = self.samples.X
-        return Rows(X if task.members.size == X.shape[0] else X[task.members])
+    def _operator(self, task: Task) -> Operator:
+        return self.plan.view.of(task)
 
     def _without(self, solution: Solution, held_out: Array) -> Solution:
         point = solution.point
@@ -430,32 +384,24 @@ class _RowMachine:
 class _KernelMachine(_RowMachine):
     """The same with a kernel."""
 
-    def __init__(self, estimator: Any, samples: Samples, seed: int) -> None:
-        super().__init__(estimator, samples, seed)
-        total = max(float(np.abs(solution.point.w).sum()) for solution in estimator.solutions_)
-        self.rows = SharedRows(training_operator(estimator, samples.X, self.workers), estimator.cache_size, total)
+    def __init__(self, estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
+        super().__init__(estimator, plan, solved)
+        total = max(float(np.abs(one.solution.point.w).sum()) for one in solved)
+        self.rows = SharedRows(training_operator(estimator, plan.X, self.workers), estimator.cache_size, total)
 
-    def scores(self, solutions: Sequence[Solution], held_out: Index) -> Float:
+    def scores(self, solved: Sequence[Solved], held_out: Index) -> Float:
         """Scores of the samples that are left out, one column per task."""
-        expansions, b = np.zeros((len(self.tasks), self.rows.n_samples)), np.zeros(len(self.tasks))
-        for k, (task, solution) in enumerate(zip(self.tasks, solutions, strict=True)):
-            function = self.estimator._function(task, solution, self.pose)
-            expansions[k, task.members], b[k] = function.alpha, function.b
+        expansions, b = np.zeros((len(solved), self.rows.n_samples)), np.zeros(len(solved))
+        for k, (task, one) in enumerate(zip(self.plan.tasks, solved, strict=True)):
+            expansions[k, task.members], b[k] = one.function.alpha, one.function.b
         return np.asarray(self.rows.many_sums(expansions, held_out).T + b)
 
-    def _operator(self, task: Task) -> Any:
-        if task.members.size == self.rows.n_samples:
-            return self.rows
-        return task_operator(self.estimator, self.samples.X, task, as_rows=False, workers=self.workers)
+    def _operator(self, task: Task) -> Operator:
+        return self.rows if task.members.size == self.rows.n_samples else super()._operator(task)
 
     def _without(self, solution: Solution, held_out: Array) -> Solution:
         solution = super()._without(solution, held_out)
         return replace(solution, point=replace(solution.point, w=np.where(held_out, 0.0, solution.point.w)))
-
-
-def _machine(estimator: Any, samples: Samples, seed: int) -> _RowMachine:
-    kind = _RowMachine if estimator.solutions_[0].solver in LINEAR | OF_HULLS else _KernelMachine
-    return kind(estimator, samples, seed)
 
 
 class SharedRows(Gram):

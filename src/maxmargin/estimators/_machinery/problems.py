@@ -18,23 +18,23 @@ one-class SVM   ``nu S``                               ``-rho``
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from maxmargin.loop.solution import Solution
+from maxmargin.communicators import ALONE
+from maxmargin.estimators._machinery.plan import Function
 from maxmargin.operators import Gram
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Certifiable, Certificate, Point, Status
+from maxmargin.problems.point import Certifiable, Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Features, Float, Index, Intercept, LocalRows, Operator, Penalty
+from maxmargin.protocols import Communicator, Features, Float, Index, Intercept, LocalRows, Operator, Penalty
 
-VANISHING = 1e-12
+SMALLEST_MARGIN = 1e-200  # hulls that overlap have none
 GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
@@ -91,7 +91,9 @@ def nu_classification(operator: Operator, y: Float, s: Float, nu: float) -> BoxQ
     minus half of the squared distance of two reduced hulls, blown up by ``nu S / 2``.
     """
     positive = y > 0.0
-    total = min(0.5 * nu * float(s.sum()), float(s[positive].sum()), float(s[~positive].sum()))
+    communicator: Communicator = getattr(operator, "communicator", ALONE)
+    sides = communicator.allreduce(np.array([s[positive].sum(), s[~positive].sum()]))
+    total = min(0.5 * nu * float(sides.sum()), *sides.tolist())
     if isinstance(operator, Features):
         return HullDistance(operator, y, s, total)
     return _without_linear_term(
@@ -103,7 +105,7 @@ def nu_classification(operator: Operator, y: Float, s: Float, nu: float) -> BoxQ
     )
 
 
-def hull_distance(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistance:
+def hard_margin(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistance:
     """``1/2 |f|^2 - 2 rho`` with ``y_i (f(x_i) + b) >= rho`` for all i: the hard margin, as the distance of two hulls.
 
     The variables are two convex combinations, one of each class, as close to each other as possible. If they meet,
@@ -122,27 +124,35 @@ def hull_distance(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistanc
     )
 
 
-def widest_street(problem: Problem | BoxQP | HullDistance, point: Point) -> tuple[float, float]:
+def widest_street(problem: BoxQP | HullDistance, point: Point) -> tuple[float, float]:
     """Half the width ``rho`` of the street between two hulls, in the direction of a point, and the middle ``-b``."""
     if isinstance(problem, HullDistance):
         first, last = problem.edges(problem.operator.apply(point.w))
     else:
-        assert isinstance(problem, BoxQP)
-        assert point.alpha is not None
-        f = problem.scores(problem.feasible(point.alpha))
+        f = problem.judged_scores(point)
         first, last = float(f[problem.high > 0.0].min()), float(f[problem.low < 0.0].max())
     return 0.5 * (first - last), -0.5 * (first + last)
 
 
-def divided(point: Point, b: float, divisor: float) -> Point:
-    """The function of a point with the intercept ``b``, divided by a number."""
+def divided(point: Point, b: float, rho: float) -> Function:
+    """The function of a point with the intercept ``b``, divided by a margin if there is one."""
     assert point.alpha is not None
-    return Point(point.w / divisor, b / divisor, point.alpha / divisor)
+    divisor = rho if rho > SMALLEST_MARGIN else 1.0
+    return Function(point.w / divisor, b / divisor, point.alpha / divisor, divisor)
 
 
-def not_separable(solution: Solution) -> Solution:
-    """A solution whose dual variables are the proof that two hulls meet."""
-    return replace(solution, status=Status.NOT_SEPARABLE)
+def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Function:
+    """The function of the widest street between two hulls, scaled so that its edges score -1 and 1."""
+    rho, b = widest_street(problem, point)
+    return divided(point, b, rho)
+
+
+def nu_function(problem: BoxQP | HullDistance, point: Point) -> Function:
+    """The function of nu-SVM, divided by its margin if there is one: reduced hulls that overlap have none."""
+    if isinstance(problem, HullDistance):
+        return hard_margin_function(problem, point)
+    of_positive, of_negative = map(float, multipliers(problem, point))  # b - rho, b + rho
+    return divided(point, 0.5 * (of_negative + of_positive), 0.5 * (of_negative - of_positive))
 
 
 def nu_regression(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
@@ -173,13 +183,7 @@ def _without_linear_term(
     return BoxQP(gram, zeros, low, high, D=zeros, sample=sample, group=group, totals=totals, of_hulls=of_hulls)
 
 
-def largest_nu(y: Float, s: Float) -> float:
-    """The largest feasible nu of a binary problem: the lighter class must be able to carry half of ``nu S``."""
-    positive, negative = float(s[y > 0.0].sum()), float(s[y < 0.0].sum())
-    return 2.0 * min(positive, negative) / (positive + negative)
-
-
-def nu_of_cap(cap: float, total: float) -> float:
+def nu_of_cap(cap: float, total: Any) -> Any:
     """``2 / (cap S)``: the nu whose convex combinations give no sample more than ``cap`` of its class; its own inverse.
 
     ``cap`` is the nu of the reduced hulls, where the variables of a class sum to 1 (Saddle-SVC, equation 6).
@@ -204,29 +208,14 @@ def first_point(problem: Certifiable) -> Point | None:
     return Point(problem.expansion(a), 0.0, a)
 
 
-def rounding_level(problem: Certifiable) -> float:
-    """Below this, values of a nu program are zero as far as float64 can tell, and their relative gap means nothing.
-
-    That happens: without a linear term the value is minus half the squared distance of two reduced convex hulls (or of
-    one and the origin), and these may touch. Solvers would go on forever.
-    """
-    if not isinstance(problem, BoxQP):
-        return 0.0
-    total = float(np.abs(problem.totals).sum())
-    largest = float(np.abs(problem.gram.diagonal()).max(initial=0.0))
-    return VANISHING * total * (0.5 * total * largest + float(np.abs(problem.q).max(initial=0.0)))
-
-
-def multipliers(qp: Problem | BoxQP | HullDistance, point: Point) -> Float:
+def multipliers(qp: BoxQP, point: Point) -> Float:
     """The best multiplier of each group at a point.
 
     If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken.
     """
-    assert isinstance(qp, BoxQP)
     assert point.alpha is not None
-    a = qp.feasible(point.alpha)
-    f = qp.scores(a)
-    _, _, b = qp.values(a, f)
+    f = qp.judged_scores(point)
+    _, _, b = qp.values(qp.feasible(point.alpha), f)
     for g, total in enumerate(qp.totals):
         members = (qp.group == g) & (qp.low < qp.high)
         r = (qp.q - f)[members]

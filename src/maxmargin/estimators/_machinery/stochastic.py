@@ -13,6 +13,7 @@ values of the latter.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,16 +21,14 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.callbacks import FitTasks
-from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.fit import certified_attributes, iteration_counts, solve_tasks
+from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.linear import LinearMachine
+from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of
-from maxmargin.estimators._machinery.task import Task
-from maxmargin.estimators.explanation import given
 from maxmargin.loop.certificate import complete
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import ChunkedMatrix, Rows, rows_of
-from maxmargin.operators.rows import scores_of
+from maxmargin.operators import Rows
 from maxmargin.parts.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -42,11 +41,11 @@ from maxmargin.parts.losses import (
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Features, Float
-from maxmargin.solvers import SGD, make_solver
-from maxmargin.solvers.choice import Choice
+from maxmargin.solvers import SGD
 from maxmargin.solvers.rows.sgd import LEARNING_RATES, ORDERS, SGDState
 from maxmargin.threads import Workers
 
+DEFAULT_FRACTION = 0.1  # of the samples that scikit-learn holds out for early stopping
 REGRESSION_LOSSES = {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}
 CLASSIFICATION_LOSSES = {"hinge", "squared_hinge", "huber_hinge", "log_loss", "perceptron"} | REGRESSION_LOSSES
 STOCHASTIC_CONSTRAINTS: dict[str, list[Any]] = {
@@ -85,70 +84,55 @@ def linear_problem(model: Any, rows: Features, y: Float, s: Float, total: float)
     return Problem(rows, y, loss, penalty_of(model, float(model.alpha) * total), s, intercept)  # type: ignore[arg-type]
 
 
-class StochasticEstimator(CertifiedEstimator):
+class StochasticEstimator(LinearMachine):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
 
-    _reads_chunks = True
-
-    tol: float
-    solver: str
-    coef_: Float
-    intercept_: Float
     t_: float
     _streams: list[SGDState]
 
-    def _refuse_contradictions(self: Any) -> None:
+    def _refuse_contradictions(self) -> None:
         if self.early_stopping:
             raise ValueError(
                 "early_stopping=True stops by the score of held-out samples; this estimator stops by its certificate. "
                 "Raise tol or lower max_iter to stop sooner."
             )
+        if self.validation_fraction != DEFAULT_FRACTION:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} has no effect, because no samples are held out: this "
+                "estimator stops by its certificate. Leave it at its default."
+            )
         if not self.shuffle and self.order not in ("auto", "cyclic"):
             raise ValueError(f"shuffle=False contradicts order={self.order!r}; leave one of them at its default.")
 
-    def _choice(self, X: Any) -> Choice:
-        """The solver, which is never chosen by the samples."""
-        return given(self)
-
-    def _make_solver(self: Any) -> Any:
+    def _hints(self) -> Mapping[str, object]:
         order = ("permutation" if self.shuffle else "cyclic") if self.order == "auto" else self.order
-        return make_solver(
-            self.solver,
-            order=order,
-            learning_rate=self.learning_rate,
-            eta0=self.eta0,
-            power_t=float(self.power_t),
-            patience=int(self.n_iter_no_change),
-            average=None if self.average == "auto" else bool(self.average),
-            seed=self._seed(),
-        )
+        return {
+            "order": order,
+            "learning_rate": self.learning_rate,
+            "eta0": self.eta0,
+            "power_t": float(self.power_t),
+            "patience": int(self.n_iter_no_change),
+            "average": None if self.average == "auto" else bool(self.average),
+            "seed": self._seed(),
+        }
 
-    def _solve(self, X: Any, y: Any, tasks: list[Any], weights: Float, s: Float, workers: Workers) -> None:
-        """The empirical problem. Sets: the fitted attributes."""
-        check.check_reading(X, self.solver)
-        solver, rows, total = self._make_solver(), rows_of(X), float(weights.sum())
-        listeners = FitTasks(self, X, y, len(tasks))
+    def _problem(self, operator: Any, task: Task, plan: Plan) -> Problem:
+        return linear_problem(self, operator, task.y, task.s, float(plan.weights.sum()))
 
-        def pose(task: Task) -> Problem:
-            return linear_problem(self, rows, task.y, s, total)
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        self.__dict__.pop("_streams", None)
+        super()._keep(plan, solved)
+        self.t_ = float(self.n_iter_) * float(np.count_nonzero(plan.tasks[0].s))
 
-        at_once = Workers(1) if isinstance(X, ChunkedMatrix) else workers  # each task would hold chunks of its own
-        solutions = solve_tasks(self, tasks, pose, solver, listeners, at_once)
-        if hasattr(self, "_streams"):
-            del self._streams
-        self.t_ = float(iteration_counts(solutions).max()) * float(np.count_nonzero(s))
-        self._keep(solutions)
-        listeners.end(dict(vars(self)))
-
-    def _learn(self, X: Any, tasks: list[Any], s: Float) -> None:
+    def _learn(self, X: Any, y: Any, tasks: Sequence[Task], s: Float) -> None:
         """One pass over fresh samples. Sets: the fitted attributes."""
         check.refuse_chunks(X, "partial_fit", "call it with each chunk of the data's chunks()")
-        solver = self._make_solver()
-        if not isinstance(solver, SGD):
+        if self.solver != SGD.name:
             raise ValueError(f"partial_fit needs solver='sgd', which learns from a stream; got {self.solver!r}.")
+        solver = SGD.with_hints(self._hints())
         rows, used = Rows(X), float(np.count_nonzero(s))
         streams: list[SGDState] = []
-        solutions: list[Solution] = []
+        solved: list[Solved] = []
         for k, task in enumerate(tasks):
             began = time.perf_counter()
             problem = linear_problem(self, rows, task.y, s, used)
@@ -156,10 +140,11 @@ class StochasticEstimator(CertifiedEstimator):
             point, certificate = complete(problem, Point(*solver.model(problem, state)))
             status = Status.CONVERGED if certificate.relative_gap <= self.tol else Status.MAX_ITER
             seconds = time.perf_counter() - began
+            solution = Solution(point, certificate, status, solver.name, self.tol, state.iterations, seconds)
             streams.append(state)
-            solutions.append(Solution(point, certificate, status, solver.name, self.tol, state.iterations, seconds))
+            solved.append(Solved(solution, Function(point.w, point.b, point.alpha)))
+        self._keep(Plan(X, y, tasks, s, np.zeros(0), Workers(1)), solved)
         self._streams, self.t_ = streams, float(streams[0].t)
-        self._keep(solutions)
 
     def _stream(self, solver: SGD, problem: Problem, k: int) -> SGDState:
         """The state of a task's stream for the next samples; of a fit, its coefficients and the number of its steps."""
@@ -171,22 +156,8 @@ class StochasticEstimator(CertifiedEstimator):
         state.t = int(self.t_)
         return state
 
-    def _keep(self, solutions: list[Solution]) -> None:
-        """Sets: the fitted attributes."""
-        self.coef_ = np.array([solution.point.w for solution in solutions])
-        self.intercept_ = np.array([solution.point.b for solution in solutions])
-        alpha = np.array([solution.point.alpha for solution in solutions])
-        self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
-        self.dual_coef_ = alpha[:, self.support_]
-        self.n_iter_ = int(iteration_counts(solutions).max())
-        for name, value in certified_attributes(solutions).items():
-            setattr(self, name, value)
-
-    def _scores(self, X: Any) -> Float:
-        return scores_of(X, np.atleast_2d(self.coef_)) + self.intercept_
-
     def _prepare(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        """Checked parameters and samples."""
+        """Checked parameters and samples of a stream."""
         self._validate_params()
         self._refuse_contradictions()
         return check.check_training_data(self, X, y, reset=reset)

@@ -1,0 +1,211 @@
+"""What all linear estimators share: parameters, tasks, coefficients and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.callbacks import with_callbacks
+from maxmargin.estimators._machinery.estimator import (
+    FIT_CONSTRAINTS,
+    INTERCEPT_CONSTRAINT,
+    POSITIVE,
+    CertifiedEstimator,
+)
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_task
+from maxmargin.operators.rows import scores_of
+from maxmargin.protocols import Array, Float, Index
+from maxmargin.solvers import DualCoordinate, Newton
+from maxmargin.solvers.choice import AnyProblem, Choice
+
+LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
+    **FIT_CONSTRAINTS,
+    "C": [POSITIVE],
+    "dual": ["boolean", StrOptions({"auto"})],
+    "fit_intercept": ["boolean"],
+    "intercept_scaling": [Interval(Real, 0, 1e100, closed="right")],
+    "random_state": ["random_state"],
+    "intercept": INTERCEPT_CONSTRAINT,
+    "shrinking": ["boolean"],
+    "n_jobs": [Integral, None],
+}
+
+
+class LinearMachine(CertifiedEstimator):
+    """An estimator whose functions are coefficients of the features."""
+
+    _reads_chunks = True
+
+    def _views(self, plan: Plan) -> Sequence[View]:
+        return [RowsView(plan.X, plan.workers)]
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
+        self.coef_ = np.array([one.function.w for one in solved])
+        self.intercept_ = np.array([one.function.b for one in solved])
+        alpha = np.zeros((len(plan.tasks), plan.weights.size))
+        for k, (task, one) in enumerate(zip(plan.tasks, solved, strict=True)):
+            alpha[k, task.members] = one.function.alpha
+        self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
+        self.dual_coef_ = alpha[:, self.support_]
+        self._keep_certificates([one.solution for one in solved])
+
+    def _scores(self, X: Any) -> Float:
+        """One column per problem."""
+        return scores_of(X, np.atleast_2d(self.coef_)) + self.intercept_
+
+
+class LinearClassifier(ClassifierMixin, LinearMachine):
+    """A linear estimator of classes, for two of them or, by several binary problems, for more."""
+
+    classes_: Array
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        return self._fit(X, y, sample_weight)
+
+    def decision_function(self, X: Any) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second class of two; one score per class otherwise.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(check.check_prediction_data(self, X))
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        return multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
+
+    def predict(self, X: Any) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+
+        """
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self._codes(self._scores(check.check_prediction_data(self, X)))])
+
+    @property
+    def _strategy(self) -> str:
+        """Which binary problems are solved for more than two classes."""
+        return str(getattr(self, "multi_class", "ovr"))
+
+    def _codes(self, scores: Float) -> Index:
+        """The predicted class of each row of scores."""
+        if self.classes_.size == 2:
+            return (scores[:, 0] > 0.0).astype(int)
+        per_class = multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
+        return np.asarray(per_class.argmax(axis=1))
+
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        """One task per binary problem. Sets: ``classes_``."""
+        self.classes_, codes = check.check_classes(self, y)
+        weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
+        tasks = multiclass.binary_tasks(codes, self.classes_, self._strategy, s)
+        return Plan(X, y, tasks, weights, codes, self._workers())
+
+
+class LinearRegressor(RegressorMixin, LinearMachine):
+    """A linear estimator whose scores are the predictions."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: Any) -> Float:
+        """Targets of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predictions.
+
+        """
+        check_is_fitted(self)
+        return self._scores(check.check_prediction_data(self, X))[:, 0]
+
+    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+        weights = check.check_sample_weight(self, X, sample_weight)
+        task = regression_task(y, getattr(self, "C", 1.0) * weights)
+        return Plan(X, y, [task], weights, np.zeros(weights.size, dtype=np.int64), self._workers())
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        super()._keep(plan, solved)
+        self.coef_ = self.coef_[0]  # as in scikit-learn
+
+
+class DualOrPrimal(LinearMachine):
+    """A linear machine with LIBLINEAR's parameter ``dual``."""
+
+    def _refuse_contradictions(self) -> None:
+        asks_for_dual = self.solver == DualCoordinate.name
+        if self.solver != "auto" and self.dual != "auto" and bool(self.dual) != asks_for_dual:
+            raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
+
+    def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
+        if self.solver != "auto" or self.dual == "auto" or getattr(self, "penalty", "l2") == "l1":
+            return super()._choice(problem, clients)
+        return Choice(DualCoordinate.name if self.dual else Newton.name, f"dual={self.dual} was asked for")

@@ -1,0 +1,110 @@
+"""The record of a fit: what was checked and planned. Every later step reads it, and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from maxmargin.communicators import ALONE
+from maxmargin.estimators._machinery.callbacks import Listeners
+from maxmargin.loop.interrupts import Interrupts
+from maxmargin.operators import ChunkedMatrix, Rows, Sharded, rows_of
+from maxmargin.protocols import Array, Communicator, Features, Float, Index, Operator
+from maxmargin.solvers.choice import AnyProblem, Choice
+from maxmargin.solvers.solver import AnySolver
+from maxmargin.threads import Workers
+
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem of a fit: which samples take part, what they should score, and the weights of their losses."""
+
+    name: str
+    members: Index
+    y: Float
+    s: Float
+
+
+class Function(NamedTuple):
+    """What a solution stands for: ``w.x + b``, or an expansion over the samples, and a width that was found with it."""
+
+    w: Float
+    b: float
+    alpha: Float | None
+    width: float = 1.0  # the margin by which the function was divided, or half the width of a tube
+
+
+class View(Protocol):
+    """One way to see the samples of a fit: as rows of features, or through a kernel."""
+
+    def of(self, task: Task) -> Operator:
+        """The samples of a task."""
+
+
+class RowsView:
+    """Samples as rows of features; tasks of all samples share them."""
+
+    def __init__(self, X: Any, workers: Workers | None = None) -> None:
+        self.X, self.workers, self.shared = X, workers, rows_of(X, workers)
+
+    def of(self, task: Task) -> Features:
+        """The samples of a task."""
+        return self.shared if task.members.size == self.X.shape[0] else Rows(self.X[task.members], self.workers)
+
+
+class ShardView:
+    """The rows of this client and, through its communicator, those of all others."""
+
+    def __init__(self, rows: Sharded) -> None:
+        self.rows = rows
+
+    def of(self, task: Task) -> Sharded:
+        """All rows: those that take no part in a task have weight zero, which is cheaper than a copy."""
+        return self.rows
+
+
+@dataclass
+class Plan:
+    """One fit, from the checked samples to the chosen solver."""
+
+    X: Any
+    y: Any  # as it was given
+    tasks: Sequence[Task]
+    weights: Float  # the sample weights alone
+    codes: Array  # class of each sample; zeros if there are none
+    workers: Workers
+    views: Sequence[View] = ()  # the ways to see the samples, the first that suits the solver counts
+    hints: Mapping[str, object] = field(default_factory=dict)  # options for whichever solver has them
+    listeners: Listeners = field(default_factory=Listeners)
+    notes: list[str] = field(default_factory=list)  # warnings for when the fit has ended
+    began: float = field(default_factory=lambda: time.perf_counter())
+    # Of a client of a distributed fit:
+    communicator: Communicator = ALONE
+    interrupts: Interrupts | None = None
+    checkpoint: Callable[[int, AnyProblem, AnySolver], str | None] = lambda k, problem, solver: None
+    # Set when the first problem was posed:
+    view: View = None  # type: ignore[assignment]
+    choice: Choice = None  # type: ignore[assignment]
+    solver: AnySolver = None  # type: ignore[assignment]
+
+    def pose(self, estimator: CertifiedEstimator, task: Task) -> AnyProblem:
+        """What a task minimises, as the solver wants to see it."""
+        return estimator._problem(self.view.of(task), task, self)
+
+    @property
+    def at_once(self) -> Workers:
+        """Threads for whole tasks: one if somebody expects one problem after another or each would hold chunks."""
+        one_by_one = self.listeners.listening or self.communicator.size > 1 or isinstance(self.X, ChunkedMatrix)
+        return Workers(1) if one_by_one else self.workers
+
+
+def regression_task(y: Any, s: Float) -> Task:
+    """The only task of a regression."""
+    return Task("regression", np.arange(s.size), np.asarray(y, dtype=np.float64), s)
