@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import maxmargin
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, LinearSVC, _jit
 from maxmargin._jit import compiled_methods
+from maxmargin.parts import losses
 
 PACKAGE = Path(maxmargin.__file__).parent
 
@@ -100,7 +101,9 @@ def test_an_edited_loss_is_not_stale(tmp_path, data):
 
 OUTSIDE_LOSS = """
 from typing import NamedTuple
+from maxmargin import _jit
 from maxmargin._jit import compiled_methods
+from maxmargin.parts import losses
 
 @compiled_methods
 class Parabola(NamedTuple):
@@ -243,3 +246,23 @@ def test_a_method_name_with_other_parameters_is_refused():
 
             def value(self, z: float) -> float:
                 return self.x
+
+
+def test_processes_that_compile_at_once_never_run_each_others_code(tmp_path, monkeypatch):
+    """One process compiles while another, which read the index before, is about to write its code.
+
+    Numba itself would give both files the number 1, and the code that is written last would serve for both.
+    """
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    one, other = (_jit._cache_class()(losses._sigmoid.function)._cache_file for _ in range(2))
+    stale, write = other._load_index(), one._save_data
+
+    def write_late(name, data):
+        other.save("huber hinge", "code of the huber hinge")
+        write(name, data)
+
+    monkeypatch.setattr(other, "_load_index", lambda: dict(stale))
+    monkeypatch.setattr(one, "_save_data", write_late)
+    one.save("hinge", "code of the hinge")
+    assert one.load("huber hinge") in (None, "code of the huber hinge")
+    assert one.load("hinge") in (None, "code of the hinge")

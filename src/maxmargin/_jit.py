@@ -233,12 +233,27 @@ def _cache_class() -> Any:
     on running the old one. So the key has a fingerprint of every source that the loop can reach. Numba also stores the
     argument types themselves, so that one loss from a module that is gone would make the whole index unreadable. Here
     they are described in words.
+
+    Numba numbers the files of machine code one after the other. Two processes that compile at the same time may give
+    the same number to different loops, and then one of them would run the code of the other: the values of another
+    loss, say. Here the name of a file follows from what is in it.
     """
     from numba.core import caching
 
     FunctionCache: Any = caching.FunctionCache
+    IndexDataCacheFile: Any = caching.IndexDataCacheFile
+
+    class FileNamedByItsContent(IndexDataCacheFile):  # type: ignore[misc]
+        def save(self, key: Any, data: Any) -> None:
+            name = f"{self._index_name.removesuffix('.nbi')}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
+            self._save_data(name, data)
+            self._save_index({**self._load_index(), key: name})
 
     class FingerprintedCache(FunctionCache):  # type: ignore[misc]
+        def __init__(self, function: Any) -> None:
+            super().__init__(function)
+            self._cache_file.__class__ = FileNamedByItsContent
+
         def _index_key(self, sig: Any, codegen: Any) -> Any:
             _, magic, hashes = super()._index_key(sig, codegen)
             names = [_describe(argument) for argument in getattr(sig, "args", sig)]

@@ -29,6 +29,7 @@ from maxmargin.protocols import Float, Index, Loss
 
 BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 that `q` is not rounded
 
+GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
 VANISHING = 1e-12  # relative to what is added up: a smaller value is rounding
 
 
@@ -162,9 +163,21 @@ class BoxQP:
         return a
 
     def near(self, warm: Point | None) -> Float:
-        """Feasible variables near those of a point of this program, or of the problem behind it, or near zero."""
+        """Feasible variables near those of a point of this program, or of the problem behind it.
+
+        Without a point, few of them are not zero: each group is filled up to its sum variable by variable, in an order
+        that is spread evenly over the samples.
+        """
         if warm is None or warm.alpha is None:
-            return self.feasible(np.zeros_like(self.q))
+            a = np.zeros_like(self.q)
+            for g, total in enumerate(self.totals):
+                members = np.flatnonzero(self.group == g)
+                members = members[np.argsort(np.arange(members.size) * GOLDEN_RATIO % 1.0)]
+                reach = (self.high if total > 0.0 else self.low)[members]
+                if total != 0.0:
+                    before = np.cumsum(reach) - reach
+                    a[members] = np.clip(total - before, np.minimum(reach, 0.0), np.maximum(reach, 0.0))
+            return self.feasible(a)
         return self.feasible(warm.alpha if self.fits(warm) else warm.alpha[self.sample])
 
     def point(self, problem: Problem | BoxQP, a: Float, fa: Float) -> Point:

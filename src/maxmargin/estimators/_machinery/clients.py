@@ -111,7 +111,7 @@ class Client:
             hints={"seed": estimator._seed()},
             listeners=Listeners(estimator.callback if first else None),
             communicator=communicator,
-            interrupts=self.interrupts if first else None,
+            interrupts=self.interrupts if first and self.interrupts else Interrupts(),
             checkpoint=partial(self._checkpoint, communicator, len(tasks) > 1),
         )
         with _shared_refusals():

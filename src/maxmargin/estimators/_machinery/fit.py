@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxmargin.estimators._machinery.plan import Function, Plan
-from maxmargin.estimators._machinery.problems import first_point
-from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
+from maxmargin.operators import ChunkedMatrix
 from maxmargin.problems.point import Status
 from maxmargin.solvers import solvers_of
-from maxmargin.threads import one_blas_thread
+from maxmargin.threads import Workers, one_blas_thread
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -51,7 +50,7 @@ def all_or_nothing(estimator: CertifiedEstimator) -> Iterator[None]:
 
 
 def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
-    """Pose the first problem and choose a solver for it. Sets: ``view, choice, solver`` of the plan.
+    """Pose the first problem and choose a solver for it. Sets: ``view, choice, solver, first`` of the plan.
 
     The samples may be seen in several ways: the first in which the solver supports the problem counts. Nobody else
     decides which solver may solve what.
@@ -60,11 +59,12 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
     reasons: list[str] = []
     for view in plan.views:
         plan.view = view
-        problem = plan.pose(estimator, plan.tasks[0])
+        problem = estimator._problem(view.of(plan.tasks[0]), plan.tasks[0], plan)
         plan.choice = estimator._choice(problem)
         plan.solver = plan.choice.make(plan.hints)
         reason = plan.solver.supports(problem)
         if reason is None:
+            plan.first = problem
             return
         reasons.append(reason)
         able.update(solvers_of(problem))
@@ -85,12 +85,16 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
     earlier = estimator._earlier_solutions(len(plan.tasks))
     solved: dict[int, Solved] = {}
     stopped: list[Status] = []
-    listeners, at_once, first = plan.listeners, plan.at_once, plan.communicator.rank == 0
+    listeners, listening, first = plan.listeners, plan.listeners.listening, plan.communicator.rank == 0
+    # Somebody may expect one problem after another, and each problem of chunks would hold chunks of its own.
+    one_by_one = listening or plan.communicator.size > 1 or isinstance(plan.X, ChunkedMatrix)
+    at_once = Workers(1) if one_by_one else plan.workers
 
     def work(numbers: Iterator[int]) -> None:
         for k in numbers:
-            listeners.begin_problem(plan.tasks[k].name)
-            problem = plan.pose(estimator, plan.tasks[k])
+            if listening:
+                listeners.begin_problem(plan.tasks[k].name)
+            problem = plan.pose(estimator, k)
             turns = math.ceil((len(plan.tasks) - len(solved)) / at_once.count)
             left = max(0.0, deadline - time.perf_counter()) / turns
             warm = earlier[k]
@@ -100,8 +104,8 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
                 tol=estimator.tol,
                 max_iter=0 if stopped else None if estimator.max_iter == -1 else int(estimator.max_iter),
                 max_time=left if deadline < math.inf else None,
-                callback=listeners.after_round if listeners.listening else None,
-                warm=warm if warm is not None and problem.fits(warm.point) else first_point(problem),
+                callback=listeners.after_round if listening else None,
+                warm=warm if warm is not None and problem.fits(warm.point) else None,
                 verbose=int(estimator.verbose) if first else 0,
                 interrupts=interrupts,
                 checkpoint=plan.checkpoint(k, problem, plan.solver),
@@ -112,9 +116,10 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
             if solution.status in STOPPED_BY_THE_USER:
                 stopped.append(solution.status)
             solved[k] = Solved(solution, estimator._function(problem, solution))
-            listeners.end_problem()
+            if listening:
+                listeners.end_problem()
 
-    with plan.interrupts or Interrupts() as interrupts:
+    with plan.interrupts as interrupts:
         at_once.run(work, range(len(plan.tasks)))
     return [solved[k] for k in range(len(plan.tasks))]
 

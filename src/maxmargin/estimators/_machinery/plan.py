@@ -12,7 +12,7 @@ import numpy as np
 from maxmargin.communicators import ALONE
 from maxmargin.estimators._machinery.callbacks import Listeners
 from maxmargin.loop.interrupts import Interrupts
-from maxmargin.operators import ChunkedMatrix, Rows, Sharded, rows_of
+from maxmargin.operators import Rows, Sharded, rows_of
 from maxmargin.protocols import Array, Communicator, Features, Float, Index, Operator
 from maxmargin.solvers.choice import AnyProblem, Choice
 from maxmargin.solvers.solver import AnySolver
@@ -87,22 +87,20 @@ class Plan:
     began: float = field(default_factory=lambda: time.perf_counter())
     # Of a client of a distributed fit:
     communicator: Communicator = ALONE
-    interrupts: Interrupts | None = None
+    interrupts: Interrupts = field(default_factory=Interrupts)
     checkpoint: Callable[[int, AnyProblem, AnySolver], str | None] = lambda k, problem, solver: None
     # Set when the first problem was posed:
     view: View = None  # type: ignore[assignment]
     choice: Choice = None  # type: ignore[assignment]
     solver: AnySolver = None  # type: ignore[assignment]
+    first: AnyProblem | None = None  # until it is solved
 
-    def pose(self, estimator: CertifiedEstimator, task: Task) -> AnyProblem:
-        """What a task minimises, as the solver wants to see it."""
-        return estimator._problem(self.view.of(task), task, self)
-
-    @property
-    def at_once(self) -> Workers:
-        """Threads for whole tasks: one if somebody expects one problem after another or each would hold chunks."""
-        one_by_one = self.listeners.listening or self.communicator.size > 1 or isinstance(self.X, ChunkedMatrix)
-        return Workers(1) if one_by_one else self.workers
+    def pose(self, estimator: CertifiedEstimator, k: int) -> AnyProblem:
+        """What a task minimises, as the solver wants to see it; the first one was posed to choose the solver."""
+        if k == 0 and self.first is not None:
+            problem, self.first = self.first, None
+            return problem
+        return estimator._problem(self.view.of(self.tasks[k]), self.tasks[k], self)
 
 
 def regression_task(y: Any, s: Float) -> Task:

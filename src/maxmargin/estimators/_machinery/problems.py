@@ -29,13 +29,12 @@ from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredE
 from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Certifiable, Certificate, Point
+from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Communicator, Features, Float, Index, Intercept, LocalRows, Operator, Penalty
 
 SMALLEST_MARGIN = 1e-200  # hulls that overlap have none
-GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 def l1_share(model: Any) -> float:
@@ -189,23 +188,6 @@ def nu_of_cap(cap: float, total: Any) -> Any:
     ``cap`` is the nu of the reduced hulls, where the variables of a class sum to 1 (Saddle-SVC, equation 6).
     """
     return 2.0 / (cap * total)
-
-
-def first_point(problem: Certifiable) -> Point | None:
-    """A feasible point with few non-zero variables, for a program whose sums forbid zero.
-
-    Each group is filled up variable by variable, in an order that is spread evenly over the samples.
-    """
-    if not isinstance(problem, BoxQP) or not problem.totals.any():
-        return None
-    a = np.zeros(problem.q.size)
-    for g, total in enumerate(problem.totals):
-        members = np.flatnonzero(problem.group == g)
-        members = members[np.argsort(np.arange(members.size) * GOLDEN_RATIO % 1.0)]
-        reach = (problem.high if total > 0.0 else problem.low)[members]
-        before = np.cumsum(reach) - reach
-        a[members] = np.clip(total - before, np.minimum(reach, 0.0), np.maximum(reach, 0.0))
-    return Point(problem.expansion(a), 0.0, a)
 
 
 def multipliers(qp: BoxQP, point: Point) -> Float:
