@@ -52,6 +52,7 @@ bench-clients: $(VENV)/installed-test ## one process against several, on MPI and
 	$(BIN)/python benchmarks/clients.py --solver newton $(ARGS)
 
 figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minutes
+	$(BIN)/python examples/house.py
 	$(BIN)/python examples/losses.py
 	$(BIN)/python examples/planets.py
 	$(BIN)/python examples/more_data_less_work.py

@@ -3,6 +3,7 @@
 import importlib
 import math
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,12 @@ import pytest
 from scipy.special import xlogy
 
 from maxmargin.parts import losses
+from maxmargin.solvers import SOLVERS
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "maxmargin"
+HOUSE = ROOT / "docs" / "figures" / "house.svg"
+DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 ROW = re.compile(r"\| `(\w+)\((\w+)=([\d.]+)\)` \| `(.+)` \| `(.+)` \| `(.+)` \| `(.+), (.+)` \|")
 TABLE = ROW.findall((ROOT / "docs" / "losses.md").read_text(encoding="utf-8"))
 MATHEMATICS = {"log": math.log, "exp": math.exp, "inf": math.inf, "xlogx": lambda t: float(xlogy(t, t))}
@@ -57,12 +62,70 @@ def test_links_of_the_pages_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def layers():
+    """Those of the import contract, from top to bottom."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    (house,) = (contract for contract in contracts if contract["type"] == "layers")
+    return [layer.split(" | ") for layer in house["layers"]]
+
+
+def test_the_layers_of_the_page_are_those_of_the_import_contract():
+    table = DESIGN.split("| layer, from top to bottom |")[1].split("\n\n")[0]
+    cells = re.findall(r"^\| (`.*?) \|", table, flags=re.M)
+    assert [[name.removesuffix("/").removesuffix(".py") for name in re.findall("`(.+?)`", cell)] for cell in cells] == (
+        layers()
+    )
+
+
+def test_every_folder_is_named_on_the_page():
+    """But for those of single solvers, so that a new one is its files and a line in the registry."""
+    folders = [str(file.parent.relative_to(SOURCE)) for file in SOURCE.rglob("*/__init__.py")]
+    missing = [folder for folder in folders if folder.count("/") < 2 and f"`{folder}/`" not in DESIGN]
+    assert not missing
+
+
+def test_files_and_functions_of_the_walk_through_a_fit_exist():
+    walk = DESIGN.split("## One fit, function by function")[1].split("\n## ")[0]
+    files = {name: list(SOURCE.rglob(name)) for name in re.findall(r"`(?:\w+/)*(\w+\.py)`", walk)}
+    assert "fit.py" in files
+    assert all(files.values())
+    code = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    names = {name.rpartition(".")[2] for name in re.findall(r"`(\w+(?:\.\w+)?)`", walk) if not name.endswith(".py")}
+    defined = set(re.findall(r"(?:def|class) (\w+)", code))
+    attributes = {"dual_coef_", "intercept_"}
+    assert names - defined == attributes
+
+
+def test_the_solvers_of_the_page_are_those_of_the_registry_with_their_needs():
+    rows = re.findall(r'^\| `"(\w+)"` \| .+? \| (.+) \|$', DESIGN, flags=re.M)
+    said = {}
+    for samples, text in rows:
+        everybody = re.search(r"\((?:all|both): clients\)", text)
+        for name, note in re.findall(r"`(\w+)`( \(clients\))?", text):
+            said[name] = samples, bool(note) or (everybody is not None and text.index(f"`{name}`") < everybody.start())
+    assert said == {name: (kind.needs.samples, kind.needs.clients) for name, kind in SOLVERS.items()}
+
+
 @pytest.fixture
 def example(monkeypatch):
     """An example by its name, as `python examples/name.py` would find its neighbours."""
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     return importlib.import_module
+
+
+def test_the_picture_of_the_house_is_that_of_the_folders(example, tmp_path):
+    """If this fails, `python examples/house.py` draws it again."""
+    module = example("house")
+    assert module.layers() == layers()
+    assert set(module.ONE_FIT) <= {name for layer in layers() for name in layer}
+    drawn, kept = (path.read_text(encoding="utf-8") for path in (module.main(["--figures", str(tmp_path)]), HOUSE))
+    texts = [re.findall(r"<text[^>]*>([^<]+)</text>", picture) for picture in (drawn, kept)]
+    assert texts[0] == texts[1]
+    folders = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
+    assert {f"{name}/" for name in folders} <= set(texts[1])
+    assert {name for layer in layers() for name in layer} - set(folders) <= set(texts[1])
+    assert HOUSE.stat().st_size < 60_000
 
 
 def test_the_boundaries_between_planets(example, tmp_path):
