@@ -30,7 +30,8 @@ LETTERS = 1.19  # in a unit of width: text has no certain width before somebody'
 
 def layers():
     """The floors from top to bottom, each a list of names: those of the import contract."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
     floors = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     return [floor.split(" | ") for floor in floors]
 

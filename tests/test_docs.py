@@ -3,6 +3,7 @@
 import importlib
 import math
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import xlogy
 
+from maxmargin import SVC
 from maxmargin.parts import losses
 from maxmargin.solvers import SOLVERS
 
@@ -64,7 +66,8 @@ def test_links_of_the_pages_lead_somewhere():
 
 def layers():
     """Those of the import contract, from top to bottom."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
     (house,) = (contract for contract in contracts if contract["type"] == "layers")
     return [layer.split(" | ") for layer in house["layers"]]
 
@@ -94,6 +97,26 @@ def test_files_and_functions_of_the_walk_through_a_fit_exist():
     defined = set(re.findall(r"(?:def|class) (\w+)", code))
     attributes = {"dual_coef_", "intercept_"}
     assert names - defined == attributes
+
+
+def test_a_fit_passes_the_functions_of_the_walk_in_their_order():
+    walk = DESIGN.split("## One fit, function by function")[1].split("\n## ")[0]
+    steps = re.findall(r"^\d+\. `([\w.]+)`", walk, flags=re.M)
+    assert len(steps) == 10
+    first_calls = {}
+
+    def note(frame, event, argument):
+        if event == "call":
+            first_calls.setdefault(frame.f_code.co_qualname, len(first_calls))
+
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model, before = SVC(kernel="rbf"), sys.getprofile()
+    sys.setprofile(note)
+    try:
+        model.fit(X, X[:, 0] > 0.0)
+    finally:
+        sys.setprofile(before)
+    assert [first_calls[step] for step in steps] == sorted(first_calls[step] for step in steps)
 
 
 def test_the_solvers_of_the_page_are_those_of_the_registry_with_their_needs():
