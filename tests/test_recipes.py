@@ -138,7 +138,7 @@ def test_the_solver_by_its_name(recipes, monkeypatch):
     model = LinearSVC(solver="epochs", fit_intercept=False, tol=1e-8).fit(X, y)
     assert model.solution_.solver == "epochs"
     assert model.objective_ == pytest.approx(LinearSVC(fit_intercept=False, tol=1e-8).fit(X, y).objective_, rel=1e-7)
-    with pytest.raises(ValueError, match="solver='epochs' cannot solve this problem: it has no intercept"):
+    with pytest.raises(ValueError, match="solver='epochs' cannot solve this problem of LinearSVC: it has no intercept"):
         LinearSVC(solver="epochs").fit(X, y)
 
 
