@@ -25,7 +25,6 @@ from maxmargin.estimators._machinery.probability import (
     FOLDS,
     MANY_COPIES,
     SMALLEST_SLOPE,
-    SharedRows,
     best_slopes,
     features_of,
     folds,
@@ -34,7 +33,7 @@ from maxmargin.estimators._machinery.probability import (
     smoothed_targets,
 )
 from maxmargin.io import ModelFileError, load_model, save_model
-from maxmargin.operators import KernelGram
+from maxmargin.operators import KernelGram, SharedRows
 from maxmargin.parts.kernels import RBF
 
 MODELS = [

@@ -12,6 +12,7 @@ from maxmargin.operators.gram import (
 )
 from maxmargin.operators.rows import Rows
 from maxmargin.operators.sharded import Sharded
+from maxmargin.operators.shared_rows import SharedRows
 from maxmargin.operators.tiles import kernel_sums
 from maxmargin.operators.vectors import DenseVectors, SparseVectors
 
@@ -27,6 +28,7 @@ __all__ = [
     "PrecomputedGram",
     "Rows",
     "Sharded",
+    "SharedRows",
     "SparseVectors",
     "StoredGram",
     "kernel_sums",

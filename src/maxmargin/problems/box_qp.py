@@ -73,9 +73,9 @@ class BoxQP:
             D=D.ravel(),
             sample=np.tile(np.arange(n), sides),
             group=np.zeros(sides * n, dtype=np.int64),
-            totals=np.zeros(1 if problem.intercept == "free" else 0),
+            totals=np.zeros(1 if problem.free_intercept else 0),
             lam=problem.lam,
-            shift=problem.intercept_scale**2 / problem.lam if problem.intercept == "penalised" else 0.0,
+            shift=problem.penalised_column**2 / problem.lam,
         )
 
     def expansion(self, a: Float) -> Float:

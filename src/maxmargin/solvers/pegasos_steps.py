@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, inlined
 from maxmargin.numerics.grid import lowest_on_grid
 from maxmargin.operators.vectors import DenseVectors, add_four, four_products
 from maxmargin.protocols import Array, Float, Index, Loss
@@ -89,14 +89,8 @@ class Addends(Protocol):
 
 @compiled
 def take_steps(
-    vectors: Addends,
-    slot: Index,
-    setting: Setting,
-    iterate: Iterate,
-    batches: Index,
-    first: int,
-    t: int,
-    averaging: float,
+    vectors: Addends, slot: Index, setting: Setting, iterate: Iterate,
+    batches: Index, first: int, t: int, averaging: float,
 ) -> tuple[int, int]:  # fmt: skip
     """Steps on ``batches[first:]``, where ``t`` steps were made before ``batches[0]``.
 
@@ -167,14 +161,8 @@ def take_steps_by_four(
     and with each other, which wait for nothing: how the first steps change the scores of the next follows by a
     multiplication. Sets: ``iterate``.
     """
-    X, known, v, total, seen, scalars = (
-        vectors.X,
-        setting.known,
-        iterate.v,
-        iterate.total,
-        iterate.seen,
-        iterate.scalars,
-    )
+    X, known = vectors.X, setting.known
+    v, total, seen, scalars = iterate.v, iterate.total, iterate.seen, iterate.scalars
     loss, kappa, centre = setting.loss, setting.kappa, setting.centre
     column, lam = kappa * kappa, setting.lam
     done, steps = 0, batches.shape[0]
@@ -212,14 +200,10 @@ def take_steps_by_four(
                 add_four(X, i1, i2, i3, i4, -c1 * s1, -c2 * s2, -c3 * s3, -c4 * s4, total)
             h += kappa * ((s1 + s2) + (s3 + s4))
             h_total -= kappa * ((c1 * s1 + c2 * s2) + (c3 * s3 + c4 * s4))
-            seen[i1, GAIN] += g1
-            seen[i1, VISITS] += 1.0
-            seen[i2, GAIN] += g2
-            seen[i2, VISITS] += 1.0
-            seen[i3, GAIN] += g3
-            seen[i3, VISITS] += 1.0
-            seen[i4, GAIN] += g4
-            seen[i4, VISITS] += 1.0
+            _note(seen, i1, g1)
+            _note(seen, i2, g2)
+            _note(seen, i3, g3)
+            _note(seen, i4, g4)
             added += int(g1 != 0.0) + int(g2 != 0.0) + int(g3 != 0.0) + int(g4 != 0.0)
             a0, c0 = a4, c4
             count += 4.0 * averaging
@@ -229,6 +213,13 @@ def take_steps_by_four(
         if done < steps:
             take_steps(vectors, ALL_PRESENT, setting, iterate, batches[: done + 1], done, t, averaging)
             done += 1
+
+
+@inlined
+def _note(seen: Array, i: int, g: float) -> None:
+    """Remember a visit of sample ``i``, where minus the slope was ``g``. Sets: ``seen``."""
+    seen[i, GAIN] += g
+    seen[i, VISITS] += 1.0
 
 
 @compiled

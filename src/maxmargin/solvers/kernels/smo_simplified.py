@@ -57,7 +57,7 @@ class SimplifiedSMO(Solver[Problem, "SimplifiedSMOState"]):
             return "it needs a kernel matrix; this problem has rows of features"
         if not isinstance(problem.loss, Hinge) or problem.loss.margin != 1.0:
             return f"it needs the hinge loss with margin 1; this problem has {problem.loss}"
-        if problem.intercept != "free":
+        if not problem.free_intercept:
             return f"it needs a free intercept; this problem has intercept={problem.intercept!r}"
         if np.unique(problem.y[problem.s > 0.0]).size < 2:
             return "it needs samples of positive weight in both classes; no pair of equal labels can leave zero"
