@@ -66,8 +66,7 @@ from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
-from maxmargin.operators import ChunkedMatrix, rows_of
-from maxmargin.operators.rows import Matrix
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, rows_of
 from maxmargin.parts.losses import Hinge, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
 from maxmargin.problems.box_qp import BoxQP
@@ -125,7 +124,7 @@ class Verdict:
         )
 
 
-def certify(model: Model, X: Matrix, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Verdict:
+def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Verdict:
     """Judge a fitted model: primal value, dual value and gap of the problem that it claims to have solved.
 
     Everything is recomputed from the model's coefficients and the data it was fitted on; neither the model's own
@@ -168,18 +167,19 @@ def certify(model: Model, X: Matrix, y: ArrayLike | None = None, sample_weight: 
 
     """
     check_is_fitted(model)
+    rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
-        check_chunks(model, X)
+        check_chunks(model, rows := X)
     else:
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     if is_outlier_detector(model):
-        y = np.ones(X.shape[0])
+        y = np.ones(rows.shape[0])
     elif y is None:
         raise ValueError(f"certify needs the targets y that {type(model).__name__} was fitted on.")
     y = np.asarray(y)
-    check_consistent_length(X, y)
-    check_fitted_size(model, X.shape[0])
-    return _judge(model, Samples(X, y, _check_sample_weight(sample_weight, X, dtype=np.float64)))
+    check_consistent_length(rows, y)
+    check_fitted_size(model, rows.shape[0])
+    return _judge(model, Samples(rows, y, _check_sample_weight(sample_weight, rows, dtype=np.float64)))
 
 
 @singledispatch
@@ -202,7 +202,7 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
     certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, getattr(model, "multi_class", "ovo"), s)
     for task, alpha, b in tasks_with_variables(model, tasks, data.X.shape[0]):
-        operator = task_operator(model, data.X, task, as_rows=as_rows)
+        operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
         problem = hinge_problem(operator, task.y, task.s, loss, intercept)
         w = float_row(model.coef_, len(certificates)) if as_rows else alpha
         certificates.append(certify_point(problem, Point(w, b, alpha)))
@@ -214,7 +214,7 @@ def _judge_hard_margin(model: Model, data: Samples, codes: Array) -> Verdict:
     certificates: list[Certificate] = []
     tasks = binary_tasks(codes, model.classes_, model.multi_class, data.weights)
     for task, alpha, b in tasks_with_variables(model, tasks, data.X.shape[0]):
-        operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
+        operator = task_operator(model, data.in_memory, task, as_rows=model.kernel == "linear")
         problem = hard_margin(operator, task.y, task.s)
         certificates.append(street_certificate_of(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - 2 rho with y_i (f(x_i) + b) >= rho", tasks, certificates)
@@ -231,7 +231,7 @@ def _judge_nu_svc(model: Model, data: Samples) -> Verdict:
     nus = getattr(model, "nu_", np.full(len(tasks), model.nu))
     certificates: list[Certificate] = []
     for nu, (task, alpha, b) in zip(nus, tasks_with_variables(model, tasks, data.X.shape[0]), strict=True):
-        operator = task_operator(model, data.X, task, as_rows=model.kernel == "linear")
+        operator = task_operator(model, data.in_memory, task, as_rows=model.kernel == "linear")
         problem = nu_classification(operator, task.y, task.s, nu)
         certificates.append(street_certificate_of(model, len(certificates), problem, alpha, b))
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - y_i (f(x_i) + b))", tasks, certificates)
@@ -242,7 +242,7 @@ def _judge_nu_svc(model: Model, data: Samples) -> Verdict:
 def _judge_svr(model: Model, data: Samples) -> Verdict:
     task, alpha, b = only_task(model, data)
     loss, as_rows = getattr(model, "loss", "epsilon_insensitive"), model.kernel == "linear"
-    operator = task_operator(model, data.X, task, as_rows=as_rows)
+    operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
     s, intercept = model.C * data.weights, intercept_of(model, "free")
     problem = tube_problem(operator, task.y, s, loss, model.epsilon, intercept)
     w = float_row(model.coef_, 0) if as_rows else alpha
@@ -255,7 +255,7 @@ def _judge_svr(model: Model, data: Samples) -> Verdict:
 @_judge.register(sklearn.svm.NuSVR)
 def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
     task, alpha, b = only_task(model, data)
-    gram, s = training_operator(model, data.X), model.C * data.weights
+    gram, s = training_operator(model, data.in_memory), model.C * data.weights
     qp = nu_regression(gram, task.y, s, model.nu)
     epsilon = getattr(model, "epsilon_", None)
     if epsilon is None:  # scikit-learn's does not tell its tube: the best one
@@ -269,7 +269,7 @@ def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
 @_judge.register(sklearn.svm.OneClassSVM)
 def _judge_one_class(model: Model, data: Samples) -> Verdict:
     task, alpha, b = only_task(model, data)
-    qp = one_class(training_operator(model, data.X), data.weights, model.nu)
+    qp = one_class(training_operator(model, data.in_memory), data.weights, model.nu)
     certificate = certificate_at(qp, alpha, np.array([b]), alpha)
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))", [task], [certificate])
 
@@ -291,7 +291,7 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     certificates = []
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
-        rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
+        rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.in_memory[task.members])
         problem = Problem(rows, task.y, loss, penalty_of(model), task.s, intercept, scale)
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), kept_dual(model, k, task))
         if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
@@ -318,7 +318,7 @@ def _judge_streets(model: Model, data: Samples, codes: Array, s: Float, pose: Po
     tasks = binary_tasks(codes, model.classes_, model.multi_class, s)
     certificates = []
     for k, task in enumerate(tasks):
-        rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.X[task.members])
+        rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.in_memory[task.members])
         problem, w, b = pose(k, task, rows), float_row(model.coef_, k), float(model.intercept_[k])
         assert isinstance(problem, HullDistance)  # as the operator has rows
         missing = float(problem.cap @ np.maximum(1.0 - problem.y * (rows.apply(w) + b), 0.0))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.clients import Outcome
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
 from maxmargin.estimators.nu_svc import DEFAULT_NU
+from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.protocols import Float, Operator
 from maxmargin.solvers.choice import AnyProblem
@@ -77,7 +80,7 @@ class DistributedNuSVC(DistributedClassifier):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **DISTRIBUTED_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
         "cap": [POSITIVE, None],
@@ -88,19 +91,19 @@ class DistributedNuSVC(DistributedClassifier):
         nu: float = DEFAULT_NU,
         *,
         tol: float = 1e-3,
-        class_weight: Any = None,
-        verbose: Any = 0,
+        class_weight: ClassWeight = None,
+        verbose: bool | int = 0,
         max_iter: int = -1,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         multi_class: str = "ovo",
         cap: float | None = None,
         solver: str = "auto",
         max_time: float | None = None,
-        callback: Any = None,
+        callback: Callback | None = None,
         engine: str = "auto",
         n_clients: int | None = None,
         round_timeout: float = 60.0,
-        checkpoint: Any = None,
+        checkpoint: str | Path | None = None,
         checkpoint_every: float = 60.0,
         on_failure: str = "raise",
     ) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function
+from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
@@ -100,7 +104,7 @@ class DistributedSVC(DistributedClassifier):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **DISTRIBUTED_CONSTRAINTS,
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "C": [Interval(Real, 0, None, closed="right")],
@@ -118,18 +122,18 @@ class DistributedSVC(DistributedClassifier):
         multi_class: str = "ovr",
         fit_intercept: bool = True,
         intercept_scaling: float = 1,
-        class_weight: Any = None,
-        verbose: Any = 0,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        verbose: bool | int = 0,
+        random_state: int | np.random.RandomState | None = None,
         max_iter: int = -1,
-        intercept: Any = "auto",
+        intercept: str | None = "auto",
         solver: str = "auto",
         max_time: float | None = None,
-        callback: Any = None,
+        callback: Callback | None = None,
         engine: str = "auto",
         n_clients: int | None = None,
         round_timeout: float = 60.0,
-        checkpoint: Any = None,
+        checkpoint: str | Path | None = None,
         checkpoint_every: float = 60.0,
         on_failure: str = "raise",
     ) -> None:

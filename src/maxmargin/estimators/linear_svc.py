@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
+from maxmargin.loop.minimize import Callback
+from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Operator
+from maxmargin.protocols import Array, Operator
 
 
 class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
@@ -99,7 +104,7 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LINEAR_CONSTRAINTS,
         "penalty": [StrOptions({"l2", "l1"})],
         "loss": [StrOptions({"hinge", "squared_hinge"})],
@@ -113,28 +118,28 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         penalty: str = "l2",
         loss: str = "squared_hinge",
         *,
-        dual: Any = "auto",
+        dual: bool | str = "auto",
         tol: float = 1e-4,
         C: float = 1.0,
         multi_class: str = "ovr",
         fit_intercept: bool = True,
         intercept_scaling: float = 1,
-        class_weight: Any = None,
-        verbose: Any = 0,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        verbose: bool | int = 0,
+        random_state: int | np.random.RandomState | None = None,
         max_iter: int = -1,
-        intercept: Any = "auto",
+        intercept: str | None = "auto",
         shrinking: bool = True,
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
         probability: bool = False,
     ) -> None:
         self._store(locals())
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task per binary problem. Sets: ``classes_``."""
         if self.probability:
             check.refuse_chunks(X, "probability=True", "leave it out, or use LogisticRegression")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import tube_problem
+from maxmargin.loop.minimize import Callback
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Operator
 
@@ -84,7 +86,7 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LINEAR_CONSTRAINTS,
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
@@ -99,16 +101,16 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
         loss: str = "epsilon_insensitive",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        dual: Any = "auto",
-        verbose: Any = 0,
-        random_state: Any = None,
+        dual: bool | str = "auto",
+        verbose: bool | int = 0,
+        random_state: int | np.random.RandomState | None = None,
         max_iter: int = -1,
-        intercept: Any = "auto",
+        intercept: str | None = "auto",
         shrinking: bool = True,
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, LinearClassifier
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
-from maxmargin.protocols import Float, LocalRows, Operator
+from maxmargin.loop.minimize import Callback
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.protocols import Array, Float, LocalRows, Operator
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
@@ -99,7 +103,7 @@ class LogisticRegression(LinearClassifier):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **{name: rule for name, rule in LINEAR_CONSTRAINTS.items() if name != "shrinking"},
         # "deprecated" is what scikit-learn 1.9 calls "auto".
         "penalty": [StrOptions({"auto", "l2", "l1", "elasticnet", "deprecated"}), None],
@@ -120,21 +124,21 @@ class LogisticRegression(LinearClassifier):
         tol: float = 1e-4,
         fit_intercept: bool = True,
         intercept_scaling: float = 1,
-        class_weight: Any = None,
-        random_state: Any = None,
+        class_weight: ClassWeight = None,
+        random_state: int | np.random.RandomState | None = None,
         solver: str = "auto",
         max_iter: int = -1,
-        verbose: Any = 0,
+        verbose: bool | int = 0,
         warm_start: bool = False,
         n_jobs: int | None = None,
         multi_class: str = "multinomial",
-        intercept: Any = "auto",
+        intercept: str | None = "auto",
         max_time: float | None = None,
-        callback: Any = None,
+        callback: Callback | None = None,
     ) -> None:
         self._store(locals())
 
-    def predict_proba(self, X: Any) -> Float:
+    def predict_proba(self, X: MatrixLike) -> Float:
         """Probabilities of the classes.
 
         They are those of the model: the logistic function of the score of two classes, the softmax of the scores of
@@ -153,7 +157,7 @@ class LogisticRegression(LinearClassifier):
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
-    def predict_log_proba(self, X: Any) -> Float:
+    def predict_log_proba(self, X: MatrixLike) -> Float:
         """Logarithms of the probabilities of the classes, computed without them: finite where these underflow.
 
         Parameters
@@ -181,7 +185,7 @@ class LogisticRegression(LinearClassifier):
     def _strategy(self) -> str:
         return "ovr"
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for all classes at once, or one per class. Sets: ``classes_``."""
         plan = super()._divide(X, y, sample_weight)
         self._refuse_what_classes_exclude()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
+from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
-from maxmargin.protocols import Operator
+from maxmargin.operators import ChunkedMatrix, Matrix
+from maxmargin.protocols import Array, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 DEFAULT_NU = 0.5
@@ -139,7 +143,7 @@ shape_fit_, n_features_in_, feature_names_in_
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
         "cap": [POSITIVE, None],
@@ -149,26 +153,26 @@ shape_fit_, n_features_in_, feature_names_in_
         self,
         *,
         nu: float = DEFAULT_NU,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
         probability: bool = False,
         tol: float = 1e-3,
         cache_size: float = 1000,
-        class_weight: Any = None,
-        verbose: Any = False,
+        class_weight: ClassWeight = None,
+        verbose: bool | int = False,
         max_iter: int = -1,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         multi_class: str = "ovo",
         cap: float | None = None,
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())
@@ -178,7 +182,7 @@ shape_fit_, n_features_in_, feature_names_in_
         if self.cap is not None and self.nu != DEFAULT_NU:
             raise ValueError(f"cap={self.cap:g} contradicts nu={self.nu:g}; leave one of them at its default.")
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task per binary problem. Sets: ``classes_, class_weight_, nu_, nu_max_``."""
         plan = super()._divide(X, y, sample_weight)
         sides = np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in plan.tasks])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
@@ -10,8 +10,10 @@ from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import multipliers, nu_regression
+from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.protocols import Array
 
 
 class NuSVR(KernelRegressor):
@@ -91,7 +93,7 @@ feature_names_in_
     """
 
     _has_form_of_rows = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
         "C": [POSITIVE],
@@ -102,19 +104,19 @@ feature_names_in_
         *,
         nu: float = 0.5,
         C: float = 1.0,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 1000,
-        verbose: Any = False,
+        verbose: bool | int = False,
         max_iter: int = -1,
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())

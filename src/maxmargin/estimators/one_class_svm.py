@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,7 +16,9 @@ from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import multipliers, one_class
+from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.protocols import Array, Float
 
@@ -92,31 +96,31 @@ n_features_in_, feature_names_in_
     """
 
     _has_form_of_rows = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
 
     def __init__(
         self,
         *,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
         nu: float = 0.5,
         shrinking: bool = True,
         cache_size: float = 1000,
-        verbose: Any = False,
+        verbose: bool | int = False,
         max_iter: int = -1,
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassSVM:
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:
         """Fit the model and certify it.
 
         Parameters
@@ -136,7 +140,7 @@ n_features_in_, feature_names_in_
         """
         return self._fit(X, None, sample_weight)
 
-    def score_samples(self, X: Any) -> Float:
+    def score_samples(self, X: MatrixLike) -> Float:
         """Values of the function, before the threshold is subtracted.
 
         Parameters
@@ -152,7 +156,7 @@ n_features_in_, feature_names_in_
         """
         return self.decision_function(X) + self.offset_
 
-    def decision_function(self, X: Any) -> Float:
+    def decision_function(self, X: MatrixLike) -> Float:
         """Values of the function minus the threshold: negative for outliers.
 
         Parameters
@@ -169,7 +173,7 @@ n_features_in_, feature_names_in_
         check_is_fitted(self)
         return self._scores(check.check_prediction_data(self, X))[:, 0]
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Whether samples are like the training samples.
 
         Parameters
@@ -192,7 +196,7 @@ n_features_in_, feature_names_in_
             raise AttributeError("OneClassSVM has no offset_ before it is fitted.")
         return -self.intercept_
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         n = weights.size
         task = Task("one class", np.arange(n), np.ones(n), weights)

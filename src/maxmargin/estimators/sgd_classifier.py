@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearClassifier
@@ -18,10 +20,12 @@ from maxmargin.estimators._machinery.stochastic import (
     STOCHASTIC_CONSTRAINTS,
     StochasticEstimator,
 )
+from maxmargin.loop.minimize import Callback
+from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Float
 
 
-def _has_probabilities(estimator: Any) -> bool:
+def _has_probabilities(estimator: SGDClassifier) -> bool:
     if estimator.loss == "log_loss":
         return True
     raise AttributeError(
@@ -119,7 +123,7 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **STOCHASTIC_CONSTRAINTS,
         "loss": [StrOptions(CLASSIFICATION_LOSSES)],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
@@ -137,27 +141,29 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
         max_iter: int = 1000,
         tol: float = 1e-3,
         shuffle: bool = True,
-        verbose: Any = 0,
+        verbose: bool | int = 0,
         epsilon: float = 0.1,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         learning_rate: str = "optimal",
         eta0: float | None = None,
         power_t: float = 0.5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         warm_start: bool = False,
-        average: Any = "auto",
+        average: bool | str = "auto",
         order: str = "auto",
         solver: str = "sgd",
         max_time: float | None = None,
-        callback: Any = None,
+        callback: Callback | None = None,
     ) -> None:
         self._store(locals())
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SGDClassifier:
+    def partial_fit(
+        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> SGDClassifier:
         """Learn from one pass over fresh samples.
 
         The step goes on shrinking from call to call. The certificate is that of the objective over these samples
@@ -196,7 +202,7 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
         return self
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Float:
+    def predict_proba(self, X: MatrixLike) -> Float:
         """Probabilities of the classes, with ``loss="log_loss"``.
 
         For two classes they are those of the logistic model; for more, each class's own are divided by their sum.
@@ -215,7 +221,7 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Float:
+    def predict_log_proba(self, X: MatrixLike) -> Float:
         """Logarithms of the probabilities of `predict_proba`.
 
         Parameters

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._machinery import check
@@ -11,6 +13,8 @@ from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearRegressor
 from maxmargin.estimators._machinery.plan import regression_task
 from maxmargin.estimators._machinery.stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
+from maxmargin.loop.minimize import Callback
+from maxmargin.operators import MatrixLike
 
 
 class SGDRegressor(StochasticEstimator, LinearRegressor):
@@ -97,7 +101,7 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **STOCHASTIC_CONSTRAINTS,
         "loss": [StrOptions(REGRESSION_LOSSES)],
     }
@@ -113,9 +117,9 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
         max_iter: int = 1000,
         tol: float = 1e-3,
         shuffle: bool = True,
-        verbose: Any = 0,
+        verbose: bool | int = 0,
         epsilon: float = 0.1,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         learning_rate: str = "optimal",
         eta0: float | None = None,
         power_t: float = 0.5,
@@ -123,15 +127,15 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         warm_start: bool = False,
-        average: Any = "auto",
+        average: bool | str = "auto",
         order: str = "auto",
         solver: str = "sgd",
         max_time: float | None = None,
-        callback: Any = None,
+        callback: Callback | None = None,
     ) -> None:
         self._store(locals())
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
+    def partial_fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SGDRegressor:
         """Learn from one pass over fresh samples.
 
         The step goes on shrinking from call to call. The certificate is that of the objective over these samples

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function, hinge_problem
+from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.protocols import Operator
+from maxmargin.protocols import Array, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
@@ -118,7 +122,7 @@ shape_fit_, n_features_in_, feature_names_in_
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
         "C": [Interval(Real, 0, None, closed="right")],
         "loss": [StrOptions({"hinge", "squared_hinge"})],
@@ -129,27 +133,27 @@ shape_fit_, n_features_in_, feature_names_in_
         self,
         *,
         C: float = 1.0,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
         probability: bool = False,
         tol: float = 1e-3,
         cache_size: float = 1000,
-        class_weight: Any = None,
-        verbose: Any = False,
+        class_weight: ClassWeight = None,
+        verbose: bool | int = False,
         max_iter: int = -1,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         multi_class: str = "ovo",
         loss: str = "hinge",
-        intercept: Any = "auto",
+        intercept: str | None = "auto",
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())

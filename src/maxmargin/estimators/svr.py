@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
@@ -12,8 +14,9 @@ from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT, POSI
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import tube_problem
+from maxmargin.loop.minimize import Callback
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Operator
+from maxmargin.protocols import Array, Operator
 
 
 class SVR(KernelRegressor):
@@ -94,7 +97,7 @@ feature_names_in_
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CONSTRAINTS,
         "C": [POSITIVE],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
@@ -106,24 +109,24 @@ feature_names_in_
     def __init__(
         self,
         *,
-        kernel: Any = "rbf",
+        kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
         C: float = 1.0,
         epsilon: float = 0.1,
         shrinking: bool = True,
         cache_size: float = 1000,
-        verbose: Any = False,
+        verbose: bool | int = False,
         max_iter: int = -1,
         loss: str = "epsilon_insensitive",
-        random_state: Any = None,
-        intercept: Any = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        intercept: str | None = "auto",
         solver: str = "auto",
         max_time: float | None = None,
         warm_start: bool = False,
-        callback: Any = None,
+        callback: Callback | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -21,7 +22,7 @@ from maxmargin.io.spill import spill_libsvm
 from maxmargin.io.textfile import COMPRESSION_SUFFIXES, DataFileError
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.chunked import page_in
-from maxmargin.operators.rows import Matrix
+from maxmargin.operators.rows import Matrix, Sparse, is_sparse
 from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, Wording
 
@@ -133,10 +134,11 @@ def open_chunks(
         raise ValueError(f"memory={memory} must be a positive number of bytes.")
     pieces = pieces_of(source)
     kind = format_of(pieces, target, n_features=n_features, zero_based=zero_based, directory=directory)
+    files = [piece for piece in pieces if isinstance(piece, Path)]
     if kind == "Parquet":
-        return ChunkedData(*parquet_chunks(pieces, target, memory))
+        return ChunkedData(*parquet_chunks(files, target, memory))
     if kind == "libsvm":
-        return ChunkedData(*spill_libsvm(pieces[0], memory, n_features, zero_based, directory))
+        return ChunkedData(*spill_libsvm(files[0], memory, n_features, zero_based, directory))
     X = _dense(pieces, memory) if kind == "dense" else _sparse(pieces, memory)
     return ChunkedData(X, _targets(target, X.shape[0]))
 
@@ -153,12 +155,12 @@ def pieces_of(source: object) -> list[Path | Matrix]:
         return list(files)
     if isinstance(source, Sequence) and len(source):
         return [Path(item) if isinstance(item, str | os.PathLike) else item for item in source]
-    if isinstance(source, np.ndarray) or sparse.issparse(source):
+    if isinstance(source, np.ndarray) or is_sparse(source):
         return [source]
     raise ValueError("source must be a path, an array or sparse matrix, or a list of some of them; see open_chunks.")
 
 
-def format_of(pieces: list[Path | Matrix], target: object, **of_text: object) -> str:
+def format_of(pieces: Sequence[Path | Matrix], target: object, **of_text: object) -> str:
     """The format of all pieces; refuses options that are for another one."""
     kinds = [_kind_of(piece) for piece in pieces]
     for piece, kind in zip(pieces, kinds, strict=True):
@@ -168,6 +170,7 @@ def format_of(pieces: list[Path | Matrix], target: object, **of_text: object) ->
     if kinds[0] == "libsvm":
         if len(pieces) > 1:
             raise ValueError(f"{len(pieces)} LIBSVM files were given; concatenate them into one.")
+        assert isinstance(pieces[0], Path)  # text is in files only
         refuse_target(pieces[0], target)
     elif any(value not in (None, False) for value in of_text.values()):
         *names, last = (f"{{{name}}}" for name in of_text)
@@ -220,8 +223,8 @@ def map_npy(path: Path) -> Array:
 
 def _sparse(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:
     """CSR matrices, in memory or one per file."""
-    pieces = [piece if isinstance(piece, Path) else piece.tocsr() for piece in pieces]
-    headers = [_header(piece) for piece in pieces]
+    parts = [piece if isinstance(piece, Path) else cast("Sparse", piece).tocsr() for piece in pieces]
+    headers = [_header(part) for part in parts]
     for k, (piece, (shape, entries, kind)) in enumerate(zip(pieces, headers, strict=True)):
         check_matrix(piece, k, kind, shape, headers[0][0])
         size = entries * (kind.itemsize + 4) + 8 * shape[0]
@@ -231,14 +234,14 @@ def _sparse(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:
     dtype = np.float32 if all(kind == np.float32 for _, _, kind in headers) else np.float64
 
     def load(k: int) -> Matrix:
-        piece = pieces[k]
-        return (_load_csr(piece) if isinstance(piece, Path) else piece).astype(dtype, copy=False)
+        part = parts[k]
+        return (_load_csr(part) if isinstance(part, Path) else part).astype(dtype, copy=False)
 
     sizes, entries = [shape[0] for shape, _, _ in headers], sum(count for _, count, _ in headers)
     return ChunkedMatrix(load, sizes, headers[0][0][1], dtype, entries)
 
 
-def _header(piece: Path | Matrix) -> tuple[tuple[int, ...], int, np.dtype[np.generic]]:
+def _header(piece: Path | Sparse) -> tuple[tuple[int, ...], int, np.dtype[np.generic]]:
     """Shape, number of entries and their type, of a matrix or of a file, whose entries are not read."""
     if not isinstance(piece, Path):
         piece.check_format(full_check=True)  # an index outside of the matrix would end in foreign memory

@@ -30,7 +30,7 @@ from maxmargin.protocols import Array, Communicator
 from maxmargin.solvers.solver import AnySolver, Resumable, State
 from maxmargin.threads import one_blas_thread
 
-Callback = Callable[[Record], Any]
+Callback = Callable[[Record], object]
 
 # A fit is stalled when the best gap has not fallen by a tenth while the work grew fivefold. First-order methods have
 # long plateaus: "doubled" gave up on a9a at 1.4e-6 on its way to 1e-6.

@@ -1,7 +1,7 @@
 """Operators: samples as rows, in memory, chunk by chunk or spread over clients, as columns, or through a kernel."""
 
 from maxmargin.operators.bordered import Bordered
-from maxmargin.operators.chunked import ChunkedMatrix, Chunks, rows_of
+from maxmargin.operators.chunked import ChunkedMatrix, Chunks, MatrixLike, rows_of
 from maxmargin.operators.columns import Columns
 from maxmargin.operators.gram import (
     CallableGram,
@@ -10,7 +10,7 @@ from maxmargin.operators.gram import (
     PrecomputedGram,
     StoredGram,
 )
-from maxmargin.operators.rows import Rows
+from maxmargin.operators.rows import Matrix, Rows
 from maxmargin.operators.sharded import Sharded
 from maxmargin.operators.shared_rows import SharedRows
 from maxmargin.operators.tiles import kernel_sums
@@ -25,6 +25,8 @@ __all__ = [
     "DenseVectors",
     "Gram",
     "KernelGram",
+    "Matrix",
+    "MatrixLike",
     "PrecomputedGram",
     "Rows",
     "Sharded",

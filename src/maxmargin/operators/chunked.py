@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike
 
 from maxmargin.operators.rows import Matrix, Rows, even_parts, is_sparse, scores_of
 from maxmargin.protocols import Array, Float, Index, LocalRows
@@ -53,7 +54,7 @@ class ChunkedMatrix:
         load: Callable[[int], Matrix],
         sizes: Sequence[int],
         n_features: int,
-        dtype: Any,
+        dtype: DTypeLike,
         entries: int,
         feature_names: list[str] | None = None,
     ) -> None:
@@ -101,7 +102,7 @@ class ChunkedMatrix:
         self.sweep(work)
         return out
 
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+    def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
             "This matrix is read chunk by chunk and does not become an array as a whole; loop over its chunks(), or "
             "fit a linear estimator of maxmargin to it."
@@ -119,6 +120,10 @@ class ChunkedMatrix:
                 f"{announced[1]} when the data were opened; open them again, and leave the files alone during a fit."
             )
         return chunk
+
+
+# Samples as users pass them; data frames and collections of Dask are array-like.
+MatrixLike: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix | ChunkedMatrix
 
 
 class Chunks:

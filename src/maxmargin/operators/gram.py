@@ -206,7 +206,7 @@ class _GivenGram(Gram):
 class PrecomputedGram(_GivenGram):
     """A kernel matrix that the user computed."""
 
-    def __init__(self, K: Array, workers: Workers | None = None) -> None:
+    def __init__(self, K: Matrix, workers: Workers | None = None) -> None:
         self.K = K
         self.n_samples = K.shape[0]
         self.workers = workers or Workers()

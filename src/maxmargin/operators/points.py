@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
-from maxmargin.operators.rows import Matrix, _as_float, is_sparse, squared_lengths, vectors_of
+from maxmargin.operators.rows import Matrix, Sparse, _as_float, is_sparse, squared_lengths, vectors_of
 from maxmargin.protocols import Array, Float, Index
 
 STRETCH = 4096  # rows converted at a time
@@ -96,7 +96,7 @@ class SparsePoints:
     rows_per_tile = TABLE_COLUMNS
     converted = True
 
-    def __init__(self, X: Matrix, dtype: DTypeLike, sq: Array | None = None) -> None:
+    def __init__(self, X: Sparse, dtype: DTypeLike, sq: Array | None = None) -> None:
         if not X.has_canonical_format:  # tables need each entry once; the user's matrix is left as it is
             X = X.copy()
             X.sum_duplicates()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,16 +14,20 @@ from maxmargin.operators.vectors import DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index, Vectors
 from maxmargin.threads import Workers
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 TILE_ROWS = 2048  # at a time, where a copy of rows is needed
 TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at hand
 PART_WORK = 2**20  # entries, for one thread at a time: about a millisecond; a thread wakes up in a tenth of that
 ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, takes about as long as these
 MOST_PARTS = 16  # of a matrix
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
-Matrix: TypeAlias = Any  # a 2-d ndarray or a scipy sparse array or matrix
+Sparse: TypeAlias = sp.csr_array | sp.csr_matrix  # what other formats are brought into
+Matrix: TypeAlias = Array | Sparse
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: object) -> TypeIs[Sparse]:
     """Whether ``X`` is a scipy sparse array or matrix."""
     return bool(sp.issparse(X))
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maxmargin.loop.solution import Record
+from maxmargin.operators import ChunkedMatrix, Matrix
+from maxmargin.protocols import Array
+
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -21,7 +26,7 @@ except ImportError:  # scikit-learn before 1.9
         def _init_callback_context(self, **_: object) -> None:
             return None
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
         """Without the protocol there is nothing to manage; a frame as deep as with it, for the warnings."""
 
         @functools.wraps(method)
@@ -62,7 +67,9 @@ class Listeners:
 class FitTasks(Listeners):
     """Tells scikit-learn's callbacks, and the user's own callable, how a fit proceeds."""
 
-    def __init__(self, estimator: Any, X: Any, y: Any, n_problems: int) -> None:
+    def __init__(
+        self, estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix, y: Array | None, n_problems: int
+    ) -> None:
         super().__init__(estimator.callback)
         self.estimator, self.X, self.y = estimator, X, y
         self.listened_to = bool(getattr(estimator, "_skl_callbacks", ()))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from sklearn.base import is_outlier_detector, is_regressor
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_outlier_detector, is_regressor
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -22,13 +23,17 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
-from maxmargin.operators import ChunkedMatrix
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Status
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.wording import Wording
 
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+
 LARGEST_VALUE = 1e100
+ClassWeight: TypeAlias = dict[int, float] | dict[str, float] | str | None
 ROWS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "order": "C",
@@ -38,7 +43,9 @@ ROWS: dict[str, Any] = {
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
-def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
+def check_training_data(
+    estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, *, reset: bool = True
+) -> tuple[Matrix | ChunkedMatrix, Array]:
     """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none.
 
     Without ``reset`` the features must be those of earlier samples.
@@ -47,38 +54,40 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True) -
         check_chunks(estimator, X, reset=reset)
         return X, _check_targets(estimator, X, y)
     if is_outlier_detector(estimator):
-        X, y = validate_data(estimator, X, **ROWS), None
+        rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
-        X, y = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
-    _refuse_huge_values(estimator, X)
-    return X, y
+        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
+    _refuse_huge_values(estimator, rows)
+    return rows, targets
 
 
-def check_shard(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Float]:
+def check_shard(
+    estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Matrix, Array, Float]:
     """Rows, labels and sample weights of one client, which may have none."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
-    X = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
-    _refuse_huge_values(estimator, X)
-    y = column_or_1d(y)
-    check_consistent_length(X, y)
-    if y.size:
-        y = _check_y(y, multi_output=False, estimator=estimator)
-        check_classification_targets(y)
-    weights = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (y.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
+    rows = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
+    _refuse_huge_values(estimator, rows)
+    labels: Array = column_or_1d(y)
+    check_consistent_length(rows, labels)
+    if labels.size:
+        labels = _check_y(labels, multi_output=False, estimator=estimator)
+        check_classification_targets(labels)
+    weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (labels.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
         raise ValueError(f"sample_weight must hold a number from 0 to {LARGEST_VALUE:.0e} for each sample.")
-    return X, y, weights
+    return rows, labels, weights
 
 
-def _refuse_huge_values(estimator: Any, X: Any) -> None:
+def _refuse_huge_values(estimator: object, X: Matrix) -> None:
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
     values = X.data if is_sparse(X) else X.reshape(-1)
     with np.errstate(over="ignore"):
         if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
             return
-    largest = float(_largest(X))
+    largest = float(_largest_of_columns(X).max())
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
@@ -86,12 +95,16 @@ def _refuse_huge_values(estimator: Any, X: Any) -> None:
         )
 
 
-def _largest(X: Any, axis: int | None = None) -> Any:
-    """Largest absolute value, without a copy of a dense matrix, which may be a file."""
-    return abs(X).max(axis=axis) if is_sparse(X) else np.maximum(X.max(axis=axis), -X.min(axis=axis))
+def _largest_of_columns(X: Matrix) -> Float:
+    """Largest absolute values, without a copy of a dense matrix, which may be a file."""
+    if not is_sparse(X):
+        return np.asarray(np.maximum(X.max(axis=0), -X.min(axis=0)), dtype=np.float64)
+    rows, largest = X.tocsr(), np.zeros(X.shape[1])
+    np.maximum.at(largest, rows.indices, np.abs(rows.data))
+    return largest
 
 
-def check_chunks(estimator: Any, X: ChunkedMatrix, *, reset: bool = False) -> None:
+def check_chunks(estimator: BaseEstimator, X: ChunkedMatrix, *, reset: bool = False) -> None:
     """Refuse values that are not finite or too large, and columns that are not those of the fit, unless ``reset``."""
     name = type(estimator).__name__
     if type(estimator).__module__.startswith("maxmargin") and not getattr(estimator, "_reads_chunks", False):
@@ -129,21 +142,22 @@ def _refuse_wrong_entry(name: str, X: ChunkedMatrix) -> None:
         )
 
 
-def _check_targets(estimator: Any, X: Any, y: Any) -> Any:
+def _check_targets(estimator: CertifiedEstimator, X: ChunkedMatrix, y: ArrayLike | None) -> Array:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
-    y = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
-    check_consistent_length(X, y)
-    return y
+    targets: Array = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
+    check_consistent_length(X, targets)
+    return targets
 
 
-def refuse_chunks(X: Any, what: str, remedy: str) -> None:
-    """Refuse what needs single rows if the matrix is read chunk by chunk."""
+def refuse_chunks(X: Matrix | ChunkedMatrix, what: str, remedy: str) -> Matrix:
+    """Refuse what needs single rows if the matrix is read chunk by chunk, or return it."""
     if isinstance(X, ChunkedMatrix):
         raise ValueError(f"{what} needs the samples in memory, and X is read chunk by chunk; {remedy}.")
+    return X
 
 
-def check_prediction_data(estimator: Any, X: Any) -> Any:
+def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matrix | ChunkedMatrix:
     """Rows of the kind that the estimator was fitted on."""
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X)
@@ -151,7 +165,7 @@ def check_prediction_data(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, reset=False, **ROWS)
 
 
-def check_classes(estimator: Any, y: Array) -> tuple[Array, Array]:
+def check_classes(estimator: object, y: Array) -> tuple[Array, Array]:
     """The classes and, for every sample, the index of its own."""
     if (two := _two_classes(y)) is not None:
         return two
@@ -176,7 +190,7 @@ def _two_classes(y: Array) -> tuple[Array, Array] | None:
     return ends, last.astype(np.int64)
 
 
-def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array, Array]:
+def check_stream_classes(estimator: object, y: Array, classes: ArrayLike | None) -> tuple[Array, Array]:
     """The classes of a stream, which its first call names, and for every sample the index of its own."""
     known = getattr(estimator, "classes_", None)
     if known is None and classes is None:
@@ -205,7 +219,13 @@ def check_stream_classes(estimator: Any, y: Array, classes: Any) -> tuple[Array,
     return known, codes
 
 
-def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_weight: Any) -> tuple[Float, Float, Float]:
+def check_weights(
+    estimator: CertifiedEstimator,
+    X: Matrix | ChunkedMatrix,
+    names: Array,
+    codes: Array,
+    sample_weight: ArrayLike | None,
+) -> tuple[Float, Float, Float]:
     """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
     weights = check_sample_weight(estimator, X, sample_weight)
     _refuse_empty_classes(estimator, names, np.bincount(codes, weights > 0.0, names.size))
@@ -213,14 +233,14 @@ def check_weights(estimator: Any, X: Any, names: Array, codes: Array, sample_wei
     return weights, per_class, _finite_C(estimator) * per_class[codes] * weights
 
 
-def weights_of_classes(estimator: Any, names: Array, totals: Float) -> Float:
+def weights_of_classes(estimator: CertifiedEstimator, names: Array, totals: Float) -> Float:
     """``C`` times the weight of each class, from the sums of its sample weights."""
     _refuse_empty_classes(estimator, names, totals)
     per_class = class_weights(estimator.class_weight, names, np.arange(names.size), totals)
     return _finite_C(estimator) * _checked(estimator, per_class)
 
 
-def _refuse_empty_classes(estimator: Any, names: Array, totals: Array) -> None:
+def _refuse_empty_classes(estimator: object, names: Array, totals: Array) -> None:
     present = np.flatnonzero(totals)
     if present.size < names.size:
         missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
@@ -230,18 +250,18 @@ def _refuse_empty_classes(estimator: Any, names: Array, totals: Array) -> None:
         )
 
 
-def _checked(estimator: Any, per_class: Float) -> Float:
+def _checked(estimator: CertifiedEstimator, per_class: Float) -> Float:
     if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
         raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
     return per_class
 
 
-def _finite_C(estimator: Any) -> float:
+def _finite_C(estimator: object) -> float:
     C = getattr(estimator, "C", 1.0)
     return C if math.isfinite(C) else 1.0
 
 
-def check_sample_weight(estimator: Any, X: Any, sample_weight: Any) -> Float:
+def check_sample_weight(estimator: object, X: Matrix | ChunkedMatrix, sample_weight: ArrayLike | None) -> Float:
     """Sample weights from 0 on, not all of them zero."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weights.max(initial=0.0))
@@ -254,7 +274,7 @@ def check_sample_weight(estimator: Any, X: Any, sample_weight: Any) -> Float:
     return weights
 
 
-def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float) -> Float:
+def class_weights(class_weight: ClassWeight, names: Array, codes: Array, weights: Float) -> Float:
     """The weight of each class; "balanced" counts a sample as often as its weight says."""
     values = class_weight.values() if isinstance(class_weight, dict) else ()
     if not all(isinstance(value, Real) for value in values):
@@ -265,7 +285,7 @@ def class_weights(class_weight: Any, names: Array, codes: Array, weights: Float)
     return np.asarray(per_class, dtype=np.float64)
 
 
-def check_nu(estimator: Any, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) -> tuple[Float, float]:
     """The nu of each binary problem, and the largest that is feasible in all of them.
 
     A nu is feasible if each class can carry half of ``nu S``; ``sides`` are the weights of the positive and the
@@ -289,23 +309,23 @@ def check_nu(estimator: Any, names: Sequence[str], sides: Float) -> tuple[Float,
     return nus, float(bounds.min())
 
 
-def check_kernel_matrix(estimator: Any, K: Any) -> None:
+def check_kernel_matrix(K: Matrix) -> None:
     """A precomputed training kernel must be square and symmetric."""
     if K.shape[0] != K.shape[1]:
         raise ValueError(
             f"A precomputed kernel must be a square matrix of shape (n_samples, n_samples) when fitting; "
             f"got {K.shape[0]} x {K.shape[1]}."
         )
-    difference = abs(K - K.T)
-    largest = float(difference.max()) if difference.shape[0] else 0.0
-    if largest > 1e-6 * max(1.0, float(abs(K).max())):
+    difference, size = (abs(K - K.T).data, abs(K.data)) if is_sparse(K) else (abs(K - K.T), abs(K))
+    largest = float(difference.max(initial=0.0))
+    if largest > 1e-6 * float(size.max(initial=1.0)):
         raise ValueError(
             f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
             f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."
         )
 
 
-def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
+def check_intercept(estimator: CertifiedEstimator, of_fit_intercept: Intercept) -> Intercept:
     """The kind of intercept: the explicit choice, or what scikit-learn's estimator of the same name has."""
     if estimator.intercept == "auto":
         return of_fit_intercept if getattr(estimator, "fit_intercept", True) else None
@@ -316,7 +336,7 @@ def check_intercept(estimator: Any, of_fit_intercept: Any) -> Any:
     return estimator.intercept
 
 
-def notes_on_convergence(estimator: Any, X: Any) -> list[Wording]:
+def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> list[Wording]:
     """How far from the optimum a fit ended, why, and what may help; nothing if it converged."""
     unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
     if not unfinished:
@@ -337,19 +357,18 @@ def notes_on_convergence(estimator: Any, X: Any) -> list[Wording]:
     return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
 
 
-def _advice_on_stalling(estimator: Any) -> str:
+def _advice_on_stalling(estimator: object) -> str:
     """What makes a problem easier."""
     if hasattr(estimator, "alpha"):
         return "Raise {tol} or {alpha}"
     return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
 
 
-def _scaling_advice(X: Any) -> str:
+def _scaling_advice(X: Matrix | ChunkedMatrix) -> str:
     """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
     if X.shape[0] == 0 or X.shape[1] < 2:
         return ""
-    sizes: Any = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else _largest(X, axis=0)
-    sizes = sizes.toarray().ravel() if is_sparse(sizes) else np.asarray(sizes).ravel()
+    sizes = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X)
     used = np.flatnonzero(sizes > 0.0)
     if used.size < 2:
         return ""

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from maxmargin.communicators import Counting
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
@@ -23,7 +24,7 @@ from maxmargin.estimators._machinery.plan import Plan, ShardView, Task
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import Rows, Sharded
+from maxmargin.operators import Matrix, MatrixLike, Rows, Sharded
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Communicator, Float, Index
@@ -31,6 +32,9 @@ from maxmargin.solvers.choice import AnyProblem
 from maxmargin.solvers.solver import AnySolver
 from maxmargin.threads import Workers
 from maxmargin.wording import Wording
+
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.distributed_classifier import DistributedClassifier
 
 
 class Outcome(NamedTuple):
@@ -52,13 +56,26 @@ class Outcome(NamedTuple):
 class Held:
     """Rows that are in memory, checked, with targets and weights."""
 
-    X: Any
+    X: Matrix
     y: Array
     weights: Float
 
-    def read(self, rank: int, size: int) -> tuple[Any, Array, Float]:
+    def read(self, rank: int, size: int) -> tuple[Matrix, Array, Float]:
         """All of them, whoever asks."""
         return self.X, self.y, self.weights
+
+
+Block: TypeAlias = tuple[MatrixLike, Array, ArrayLike | None]  # rows, targets and weights
+
+
+class Readable(Protocol):
+    """Rows that each client reads for itself."""
+
+    def read(self, rank: int, size: int) -> tuple[Matrix, Array | None] | tuple[Matrix, Array, Float]:
+        """The rows of one of the clients, their targets, and their weights if there are any."""
+
+
+Shard: TypeAlias = Readable | list[Block]
 
 
 class Client:
@@ -79,17 +96,19 @@ class Client:
 
     """
 
-    def __init__(self, estimator: Any, attempt: int = 1, interrupts: Interrupts | None = None) -> None:
+    def __init__(
+        self, estimator: DistributedClassifier, attempt: int = 1, interrupts: Interrupts | None = None
+    ) -> None:
         self.estimator, self.attempt, self.interrupts = estimator, attempt, interrupts
 
-    def __call__(self, communicator: Communicator, shard: Any) -> Outcome | Refused:
+    def __call__(self, communicator: Communicator, shard: Shard) -> Outcome | Refused:
         """Solve, together with all others."""
         try:
             return self._fit(Counting(communicator), shard)
         except Refused as refusal:
             return refusal
 
-    def _fit(self, communicator: Counting, shard: Any) -> Outcome:
+    def _fit(self, communicator: Counting, shard: Shard) -> Outcome:
         """Agree on what is to be solved, solve it, and tell what all clients know."""
         estimator = self.estimator
         with refused_together(communicator):
@@ -166,7 +185,9 @@ def _shared_refusals() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
-def _checked_rows(estimator: Any, shard: Any, communicator: Communicator) -> tuple[Any, Array, Float]:
+def _checked_rows(
+    estimator: DistributedClassifier, shard: Shard, communicator: Communicator
+) -> tuple[Matrix, Array, Float]:
     """The rows of this client, which may be none, their targets and weights."""
     if isinstance(shard, Held):
         return shard.read(communicator.rank, communicator.size)
@@ -174,23 +195,23 @@ def _checked_rows(estimator: Any, shard: Any, communicator: Communicator) -> tup
     return check.check_shard(estimator, X, y, weights[0] if weights else None)
 
 
-def _joined(blocks: list[Any]) -> tuple[Any, ...]:
+def _joined(blocks: list[Block]) -> Block:
     """Blocks of rows, targets and weights, put together."""
     if len(blocks) == 1:
-        return tuple(blocks[0])
+        return blocks[0]
     X, y, weights = zip(*blocks, strict=True)
     matrix = sp.vstack(X, format="csr") if is_sparse(X[0]) else np.concatenate([np.asarray(block) for block in X])
     return matrix, np.concatenate(y), None if weights[0] is None else np.concatenate(weights)
 
 
-def _with_common_columns(X: Any, communicator: Communicator) -> Any:
+def _with_common_columns(X: Matrix, communicator: Communicator) -> Matrix:
     """Sparse rows with as many columns as anybody has seen; dense ones must have equally many."""
     figures = communicator.allgather(np.array([float(X.shape[1]), float(is_sparse(X))]))
     columns, are_sparse = figures.T
     if are_sparse.all():
         if (width := int(columns.max())) == 0:
             raise Refused(Wording("No row has an entry, so the number of columns is unknown; pass {n_features}."))
-        if X.shape[1] < width:
+        if is_sparse(X) and X.shape[1] < width:
             X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     elif np.unique(columns).size > 1:
         widths = ", ".join(f"{width:.0f}" for width in columns)
@@ -198,7 +219,7 @@ def _with_common_columns(X: Any, communicator: Communicator) -> Any:
     return X
 
 
-def _common_classes(estimator: Any, y: Array, communicator: Communicator) -> tuple[Array, Index]:
+def _common_classes(estimator: DistributedClassifier, y: Array, communicator: Communicator) -> tuple[Array, Index]:
     """The classes of all clients, and for every row of this one the index of its own."""
     with refused_together(communicator):
         own = np.unique(y)
@@ -216,7 +237,7 @@ def _common_classes(estimator: Any, y: Array, communicator: Communicator) -> tup
 
 
 def _weights_of_losses(
-    estimator: Any, classes: Array, codes: Index, weights: Float, communicator: Communicator
+    estimator: DistributedClassifier, classes: Array, codes: Index, weights: Float, communicator: Communicator
 ) -> Float:
     """``C`` times class weight times sample weight for every row of this client."""
     totals = communicator.allreduce(np.bincount(codes, weights, classes.size).astype(np.float64))

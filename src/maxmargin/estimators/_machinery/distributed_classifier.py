@@ -6,22 +6,24 @@ import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, engines
-from maxmargin.estimators._machinery.clients import Held, Outcome
+from maxmargin.estimators._machinery.clients import Held, Outcome, Readable
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, FIT_CONSTRAINTS, POSITIVE
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearClassifier
+from maxmargin.operators import Matrix, MatrixLike
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers.choice import AnyProblem, Choice
 
-DISTRIBUTED_CONSTRAINTS: dict[str, list[Any]] = {
+DISTRIBUTED_CONSTRAINTS: dict[str, list[object]] = {
     **{name: rule for name, rule in FIT_CONSTRAINTS.items() if name != "warm_start"},
     "multi_class": [StrOptions({"ovr", "ovo"})],
     "class_weight": CLASS_WEIGHT_CONSTRAINT,
@@ -41,7 +43,7 @@ class DistributedClassifier(LinearClassifier):
 
     _reads_chunks = False
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: MatrixLike | Readable, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to the rows of all clients and certify it.
 
         Parameters
@@ -65,11 +67,11 @@ class DistributedClassifier(LinearClassifier):
             self._validate_params()
             self._refuse_contradictions()
             self._keep_outcome(self._run(X, y, sample_weight))
-        for note in check.notes_on_convergence(self, X if hasattr(X, "max") else np.empty((0, 0))):
+        for note in check.notes_on_convergence(self, cast("Matrix", X) if hasattr(X, "max") else np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
 
-    def decision_function(self, X: Any) -> Float:
+    def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples.
 
         Parameters
@@ -89,7 +91,7 @@ class DistributedClassifier(LinearClassifier):
             return engines.by_chunks(self.decision_function, X, np.empty(0 if one else (0, self.classes_.size)))
         return super().decision_function(X)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Class labels of samples.
 
         Parameters
@@ -124,7 +126,7 @@ class DistributedClassifier(LinearClassifier):
                 f"use the parameter callback."
             )
 
-    def _run(self, X: Any, y: Any, sample_weight: Any) -> Outcome:
+    def _run(self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Outcome:
         """What the clients of an engine have found."""
         engine = engines.engine_for(self, X)
         if engines.is_dask(X):

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from maxmargin.communicators import group_by_worker, run_in_process, run_on_dask, run_on_mpi, supervise
 from maxmargin.communicators.agreement import Refused
 from maxmargin.communicators.launcher import under_mpirun
-from maxmargin.estimators._machinery.clients import Client, Outcome
+from maxmargin.estimators._machinery.clients import Block, Client, Outcome, Shard
 from maxmargin.loop.interrupts import Interrupts
+from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Array
 from maxmargin.threads import available_threads
 
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.distributed_classifier import DistributedClassifier
+
 ATTEMPTS = 4  # with on_failure="restart"
 
-Shards = Callable[[int, int], Any]  # the shard of a rank, given its number and how many there are
+Shards = Callable[[int, int], Shard]  # the shard of a rank, given its number and how many there are
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: object) -> bool:
     """Whether ``X`` is a collection of Dask."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def engine_for(estimator: Any, X: Any) -> str:
+def engine_for(estimator: DistributedClassifier, X: object) -> str:
     """The engine that a fit runs on."""
     if is_dask(X) and estimator.engine not in ("auto", "dask"):
         raise ValueError(
@@ -40,9 +45,9 @@ def engine_for(estimator: Any, X: Any) -> str:
     return "mpi" if under_mpirun() else "in_process"
 
 
-def run(estimator: Any, engine: str, shard_of: Shards) -> Outcome:
+def run(estimator: DistributedClassifier, engine: str, shard_of: Shards) -> Outcome:
     """What the clients of an engine find for shards that this process can hand out."""
-    ways: dict[str, Callable[[Any, Client, Shards], Outcome | Refused]] = {
+    ways: dict[str, Callable[[DistributedClassifier, Client, Shards], Outcome | Refused]] = {
         "in_process": _in_threads,
         "mpi": _on_ranks,
         "dask": _on_workers,
@@ -50,7 +55,7 @@ def run(estimator: Any, engine: str, shard_of: Shards) -> Outcome:
     return _outcome(estimator, lambda program: ways[engine](estimator, program, shard_of))
 
 
-def run_on_chunks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Outcome:
+def run_on_chunks(estimator: DistributedClassifier, X: Any, y: Any, sample_weight: Any) -> Outcome:
     """The same for the chunks of a Dask collection, which stay in their workers."""
 
     def on_chunks(program: Client) -> Outcome | Refused:
@@ -64,7 +69,7 @@ def run_on_chunks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Outcome
     return _outcome(estimator, on_chunks)
 
 
-def _outcome(estimator: Any, run: Callable[[Client], Outcome | Refused]) -> Outcome:
+def _outcome(estimator: DistributedClassifier, run: Callable[[Client], Outcome | Refused]) -> Outcome:
     numbers = count(1)
     attempts = ATTEMPTS if estimator.on_failure == "restart" else 1
     outcome = supervise(lambda: run(Client(estimator, next(numbers))), attempts=attempts)
@@ -73,23 +78,23 @@ def _outcome(estimator: Any, run: Callable[[Client], Outcome | Refused]) -> Outc
     return outcome
 
 
-def number_of_clients(estimator: Any) -> int:
+def number_of_clients(estimator: DistributedClassifier) -> int:
     """As far as it is known without an engine."""
     return int(estimator.n_clients or available_threads())
 
 
-def _in_threads(estimator: Any, program: Client, shard_of: Shards) -> Outcome | Refused:
+def _in_threads(estimator: DistributedClassifier, program: Client, shard_of: Shards) -> Outcome | Refused:
     size = number_of_clients(estimator)
     shards = [shard_of(rank, size) for rank in range(size)]
     with Interrupts() as program.interrupts:  # signals reach the main thread, which is not one of the clients
         return run_in_process(program, shards, timeout=estimator.round_timeout)[0]
 
 
-def _on_ranks(estimator: Any, program: Client, shard_of: Shards) -> Outcome | Refused:
+def _on_ranks(estimator: DistributedClassifier, program: Client, shard_of: Shards) -> Outcome | Refused:
     return run_on_mpi(program, shard_of, timeout=estimator.round_timeout)
 
 
-def _on_workers(estimator: Any, program: Client, shard_of: Shards) -> Outcome | Refused:
+def _on_workers(estimator: DistributedClassifier, program: Client, shard_of: Shards) -> Outcome | Refused:
     """Clients on the current cluster, or on one of this machine for the time of the fit."""
     client = current_client()
     size = number_of_clients(estimator) if client is None else estimator.n_clients or len(client.nthreads())
@@ -109,7 +114,7 @@ def current_client() -> Any:
         return None
 
 
-def by_chunks(method: Callable[[Any], Any], X: Any, empty: Array) -> Any:
+def by_chunks(method: Callable[[MatrixLike], Array], X: Any, empty: Array) -> Any:
     """What a method gives for the rows of each chunk, as a Dask array; ``empty`` is what it gives for no rows."""
     if not hasattr(X, "map_blocks"):
         return X.map_partitions(method, meta=empty)
@@ -137,6 +142,6 @@ def _parts(collection: Any) -> list[Any]:
     return [] if collection is None else np.ravel(np.asarray(collection.to_delayed(), dtype=object)).tolist()
 
 
-def block(X: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
+def block(X: MatrixLike, y: ArrayLike, weights: ArrayLike | None) -> Block:
     """One chunk of rows with what belongs to it; called by a worker."""
     return (X.to_numpy() if hasattr(X, "to_numpy") else X), np.asarray(y), weights

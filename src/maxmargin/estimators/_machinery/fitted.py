@@ -13,14 +13,15 @@ import numpy as np
 from sklearn.base import BaseEstimator as Model
 from sklearn.base import is_outlier_detector
 
+from maxmargin.estimators._machinery.check import refuse_chunks
 from maxmargin.estimators._machinery.multiclass import by_pair
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import certificate_at, l1_share, street_certificate
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.numerics.selection import least
-from maxmargin.operators import Rows
-from maxmargin.operators.rows import Matrix, is_sparse
+from maxmargin.operators import ChunkedMatrix, Matrix, Rows
+from maxmargin.operators.rows import is_sparse
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -40,9 +41,14 @@ DUAL_BOUND_SECONDS = 60.0
 class Samples:
     """What a model was fitted on."""
 
-    X: Matrix
+    X: Matrix | ChunkedMatrix
     y: Array
     weights: Float  # of the samples
+
+    @property
+    def in_memory(self) -> Matrix:
+        """The rows, of which single ones are needed."""
+        return refuse_chunks(self.X, "The certificate of this model", "load the samples")
 
 
 def targets(model: Model, data: Samples) -> Iterator[tuple[Float, Point]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -18,9 +18,10 @@ from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, K
 from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
 
-KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[Any]] = {
+KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[object]] = {
     **KERNEL_CONSTRAINTS,
     "probability": ["boolean"],
     "class_weight": CLASS_WEIGHT_CONSTRAINT,
@@ -37,7 +38,7 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
     classes_: Array
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelClassifier:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> KernelClassifier:
         """Fit the model and certify it.
 
         Parameters
@@ -57,7 +58,7 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
         """
         return self._fit(X, y, sample_weight)
 
-    def decision_function(self, X: Any) -> Float:
+    def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples.
 
         Parameters
@@ -80,7 +81,7 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
             return multiclass.votes(scores, self.classes_.size)
         return scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Class labels of samples.
 
         Parameters
@@ -98,8 +99,9 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
         scores = self._scores_for_labels(check.check_prediction_data(self, X))
         return np.asarray(self.classes_[self._codes(scores)])
 
-    def _scores_for_labels(self, X: Any) -> Float:
+    def _scores_for_labels(self, X: Matrix | ChunkedMatrix) -> Float:
         """Scores in float32 where that cannot change a label, in float64 where it might."""
+        assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
         slack = single_error(self, X)
         if slack is None:
             return self._scores(X)
@@ -134,7 +136,7 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task per binary problem. Sets: ``classes_, class_weight_``."""
         self.classes_, codes = check.check_classes(self, y)
         weights, self.class_weight_, s = check.check_weights(self, X, self.classes_, codes, sample_weight)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -18,9 +19,10 @@ from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
 from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_task
 from maxmargin.loop.solution import Solution
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float
 
-KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
+KERNEL_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "kernel": [StrOptions(set(KERNEL_NAMES)), callable],
     "degree": [Interval(Integral, 0, None, closed="left")],
@@ -40,7 +42,7 @@ class KernelMachine(CertifiedEstimator):
     def _views(self, plan: Plan) -> Sequence[View]:
         """Through the kernel; if it is linear, as rows of features where a problem can be posed so."""
         if self.kernel == "precomputed":
-            check.check_kernel_matrix(self, plan.X)
+            check.check_kernel_matrix(plan.X)
         self._gamma = bandwidth(self, plan.X, plan.weights)
         kernel = KernelView(self, plan.X, plan.tasks, plan.workers)
         as_rows = self._has_form_of_rows and self.kernel == "linear"
@@ -77,8 +79,9 @@ class KernelMachine(CertifiedEstimator):
         """Coefficients of the support vectors in each problem."""
         return self.dual_coef_
 
-    def _scores(self, X: Any) -> Float:
+    def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
+        assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
         scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
         return np.asarray(scores, dtype=np.float64) + self.intercept_
 
@@ -101,7 +104,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """A kernel machine whose scores are the predictions."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> KernelRegressor:
         """Fit the model and certify it.
 
         Parameters
@@ -121,7 +124,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         return self._fit(X, y, sample_weight)
 
-    def predict(self, X: Any) -> Float:
+    def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.
 
         Parameters
@@ -138,7 +141,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         check_is_fitted(self)
         return self._scores(check.check_prediction_data(self, X))[:, 0]
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
         return Plan(X, y, [regression_task(y, self.C * weights)], weights, codes, self._workers())

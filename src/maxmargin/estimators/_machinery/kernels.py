@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.operators import CallableGram, Gram, KernelGram, PrecomputedGram, Rows, StoredGram, kernel_sums
+from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
 from maxmargin.operators.gram import checked_values, dense64
 from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
 from maxmargin.operators.tiles import rounding_of_rbf
@@ -16,12 +17,15 @@ from maxmargin.parts.kernels import KERNELS, kernel_of
 from maxmargin.protocols import Float, Kernel, Operator
 from maxmargin.threads import Workers, workers_for
 
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.kernel_machine import KernelMachine
+
 SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
 GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
 KERNEL_NAMES = (*KERNELS, "precomputed")
 
 
-def bandwidth(estimator: Any, X: Any, weights: Float) -> float:
+def bandwidth(estimator: KernelMachine, X: Matrix, weights: Float) -> float:
     """The value that ``gamma`` stands for.
 
     The variance behind "scale" counts a sample as often as its weight says, so that weight 2 and two copies agree.
@@ -36,7 +40,7 @@ def bandwidth(estimator: Any, X: Any, weights: Float) -> float:
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 
-def _variance(X: Any, share: Float) -> float:
+def _variance(X: Matrix, share: Float) -> float:
     """Variance of the entries of ``X``, where those of row i count ``share_i``. In two passes: one would cancel."""
     mean = float((share @ X).sum())
     if is_sparse(X):
@@ -50,13 +54,13 @@ def _variance(X: Any, share: Float) -> float:
     return total
 
 
-def make_kernel(estimator: Any) -> Kernel:
+def make_kernel(estimator: KernelMachine) -> Kernel:
     """The kernel of vectors that the parameters describe."""
     known = {"degree": int(estimator.degree), "gamma": estimator._gamma, "coef0": float(estimator.coef0)}
     return kernel_of(estimator.kernel, **known)
 
 
-def training_operator(estimator: Any, X: Any, workers: Workers | None = None) -> Gram:
+def training_operator(estimator: KernelMachine, X: Matrix, workers: Workers | None = None) -> Gram:
     """The kernel matrix of the training samples."""
     workers = workers or workers_for(getattr(estimator, "n_jobs", None))
     if estimator.kernel == "precomputed":
@@ -66,7 +70,7 @@ def training_operator(estimator: Any, X: Any, workers: Workers | None = None) ->
     return KernelGram(make_kernel(estimator), X, workers)
 
 
-def task_operator(estimator: Any, X: Any, task: Task, *, as_rows: bool) -> Operator:
+def task_operator(estimator: KernelMachine, X: Matrix, task: Task, *, as_rows: bool) -> Operator:
     """The samples of a task as a kernel matrix, or as rows of features, which is the linear kernel without a matrix."""
     part = members_of(estimator, X, task)
     return Rows(part) if as_rows else training_operator(estimator, part)
@@ -79,7 +83,7 @@ class KernelView:
     half of ``cache_size``, one matrix of all values.
     """
 
-    def __init__(self, estimator: Any, X: Any, tasks: Sequence[Task], workers: Workers) -> None:
+    def __init__(self, estimator: KernelMachine, X: Matrix, tasks: Sequence[Task], workers: Workers) -> None:
         self.estimator, self.X, self.workers = estimator, X, workers
         self.whole = sum(task.members.size == X.shape[0] for task in tasks)
         self.shared: Gram | None = None
@@ -96,7 +100,7 @@ class KernelView:
         return self.shared
 
 
-def members_of(estimator: Any, X: Any, task: Task) -> Any:
+def members_of(estimator: KernelMachine, X: Matrix, task: Task) -> Matrix:
     """The samples of a task, or its part of a precomputed kernel matrix."""
     if task.members.size == X.shape[0]:
         return X
@@ -104,7 +108,7 @@ def members_of(estimator: Any, X: Any, task: Task) -> Any:
     return part[:, task.members] if estimator.kernel == "precomputed" else part
 
 
-def single_error(estimator: Any, X: Any) -> Float | None:
+def single_error(estimator: KernelMachine, X: Matrix) -> Float | None:
     """A bound on what float32 kernel values change in the score of each sample; ``None`` if they are not to be used.
 
     Only for the Gaussian kernel, whose values are at most 1.
@@ -117,7 +121,7 @@ def single_error(estimator: Any, X: Any) -> Float | None:
     return rounding_of_rbf(make_kernel(estimator), X.shape[1], sizes, largest) * total
 
 
-def kernel_scores(estimator: Any, X: Any, expansions: Float, dtype: Any = np.float64) -> Float:
+def kernel_scores(estimator: KernelMachine, X: Matrix, expansions: Float, dtype: DTypeLike = np.float64) -> Float:
     """``K(X, support vectors) @ expansions.T`` with kernel values in a precision, in constant memory."""
     Z = estimator.support_vectors_
     if estimator.kernel != "precomputed" and not callable(estimator.kernel):

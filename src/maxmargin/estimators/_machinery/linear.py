@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -21,12 +21,13 @@ from maxmargin.estimators._machinery.estimator import (
 )
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_task
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers import DualCoordinate, Newton
 from maxmargin.solvers.choice import AnyProblem, Choice
 
-LINEAR_CONSTRAINTS: dict[str, list[Any]] = {
+LINEAR_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "C": [POSITIVE],
     "dual": ["boolean", StrOptions({"auto"})],
@@ -58,9 +59,10 @@ class LinearMachine(CertifiedEstimator):
         self.dual_coef_ = alpha[:, self.support_]
         self._keep_certificates([one.solution for one in solved])
 
-    def _scores(self, X: Any) -> Float:
+    def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
-        return scores_of(X, np.atleast_2d(self.coef_)) + self.intercept_
+        W = np.atleast_2d(self.coef_)
+        return (X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)) + self.intercept_
 
 
 class LinearClassifier(ClassifierMixin, LinearMachine):
@@ -69,7 +71,7 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
     classes_: Array
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LinearClassifier:
         """Fit the model to all samples and certify it.
 
         Parameters
@@ -89,7 +91,7 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
         """
         return self._fit(X, y, sample_weight)
 
-    def decision_function(self, X: Any) -> Float:
+    def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples.
 
         Parameters
@@ -109,7 +111,7 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
             return scores[:, 0]
         return multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Class labels of samples.
 
         Parameters
@@ -138,7 +140,7 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
         per_class = multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
         return np.asarray(per_class.argmax(axis=1))
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task per binary problem. Sets: ``classes_``."""
         self.classes_, codes = check.check_classes(self, y)
         weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
@@ -150,7 +152,7 @@ class LinearRegressor(RegressorMixin, LinearMachine):
     """A linear estimator whose scores are the predictions."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LinearRegressor:
         """Fit the model to all samples and certify it.
 
         Parameters
@@ -170,7 +172,7 @@ class LinearRegressor(RegressorMixin, LinearMachine):
         """
         return self._fit(X, y, sample_weight)
 
-    def predict(self, X: Any) -> Float:
+    def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.
 
         Parameters
@@ -187,7 +189,7 @@ class LinearRegressor(RegressorMixin, LinearMachine):
         check_is_fitted(self)
         return self._scores(check.check_prediction_data(self, X))[:, 0]
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         task = regression_task(y, getattr(self, "C", 1.0) * weights)
         return Plan(X, y, [task], weights, np.zeros(weights.size, dtype=np.int64), self._workers())

@@ -35,7 +35,7 @@ from maxmargin.estimators._machinery.kernels import training_operator
 from maxmargin.estimators._machinery.plan import Plan, RowsView, Task
 from maxmargin.loop.solution import Solution
 from maxmargin.numerics.sampling import hashes
-from maxmargin.operators import SharedRows
+from maxmargin.operators import MatrixLike, SharedRows
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float, Index, Operator
@@ -66,7 +66,7 @@ class Probabilities:
     """A classifier that can tell how sure it is."""
 
     @available_if(_has_probabilities)
-    def predict_proba(self: Any, X: Any) -> Float:
+    def predict_proba(self: Any, X: MatrixLike) -> Float:
         """Probabilities of the classes; needs a fit with ``probability=True``.
 
         For two classes they are ``1 / (1 + exp(-A f))`` at the score ``f``, with one slope ``A`` below 0 and one above.
@@ -96,7 +96,7 @@ class Probabilities:
         return led_by(np.exp(logp).T, self._codes(scores))
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self: Any, X: Any) -> Float:
+    def predict_log_proba(self: Any, X: MatrixLike) -> Float:
         """Logarithms of the probabilities of `predict_proba`.
 
         Parameters

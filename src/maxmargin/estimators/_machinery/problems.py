@@ -18,7 +18,7 @@ one-class SVM   ``nu S``                               ``-rho``
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
@@ -34,10 +34,14 @@ from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Communicator, Features, Float, Index, Intercept, LocalRows, Operator, Penalty
 
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.linear import LinearMachine
+
+Number = TypeVar("Number", float, Float)
 SMALLEST_MARGIN = 1e-200  # hulls that overlap have none
 
 
-def l1_share(model: Any) -> float:
+def l1_share(model: LinearMachine) -> float:
     """``r`` in the penalty ``r |w|_1 + (1 - r)/2 |w|^2`` of a linear model: what `penalty` says, else `l1_ratio`."""
     penalty = getattr(model, "penalty", "l2")
     if penalty in ("l2", "l1"):
@@ -45,7 +49,7 @@ def l1_share(model: Any) -> float:
     return float(model.l1_ratio or 0.0)
 
 
-def penalty_of(model: Any, strength: float = 1.0) -> Any:
+def penalty_of(model: LinearMachine, strength: float = 1.0) -> Penalty:
     """The penalty of a linear model."""
     r = l1_share(model)
     if r in (0.0, 1.0):
@@ -65,7 +69,7 @@ def tube_problem(
 
     A penalised intercept adds ``b^2 / (2 scale^2)``.
     """
-    kind: Any = EpsilonInsensitive if loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
+    kind = EpsilonInsensitive if loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
     return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept, scale)
 
 
@@ -96,7 +100,7 @@ def nu_classification(operator: Operator, y: Float, s: Float, nu: float) -> BoxQ
     if isinstance(operator, Features):
         return HullDistance(operator, y, s, total)
     return _without_linear_term(
-        operator,
+        cast("Gram", operator),
         low=np.where(positive, 0.0, -s),
         high=np.where(positive, s, 0.0),
         group=np.where(positive, 0, 1),
@@ -114,7 +118,7 @@ def hard_margin(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistance:
     if isinstance(operator, Features):
         return HullDistance(operator, y, used.astype(np.float64))
     return _without_linear_term(
-        operator,
+        cast("Gram", operator),
         low=np.where(used & ~positive, -1.0, 0.0),
         high=np.where(used & positive, 1.0, 0.0),
         group=np.where(positive, 0, 1),
@@ -176,13 +180,13 @@ def one_class(gram: Gram, s: Float, nu: float) -> BoxQP:
 
 
 def _without_linear_term(
-    gram: Any, low: Float, high: Float, group: Any, totals: Float, of_hulls: bool = False
+    gram: Gram, low: Float, high: Float, group: Index, totals: Float, of_hulls: bool = False
 ) -> BoxQP:
     zeros, sample = np.zeros(low.size), np.arange(low.size)
     return BoxQP(gram, zeros, low, high, D=zeros, sample=sample, group=group, totals=totals, of_hulls=of_hulls)
 
 
-def nu_of_cap(cap: float, total: Any) -> Any:
+def nu_of_cap(cap: float, total: Number) -> Number:
     """``2 / (cap S)``: the nu whose convex combinations give no sample more than ``cap`` of its class; its own inverse.
 
     ``cap`` is the nu of the reduced hulls, where the variables of a class sum to 1 (Saddle-SVC, equation 6).

@@ -18,6 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
@@ -28,7 +29,7 @@ from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.loop.certificate import complete
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import Rows
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, Rows
 from maxmargin.parts.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -40,7 +41,7 @@ from maxmargin.parts.losses import (
 )
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Features, Float
+from maxmargin.protocols import Array, Features, Float, Intercept, Loss
 from maxmargin.solvers import SGD
 from maxmargin.solvers.rows.sgd import LEARNING_RATES, ORDERS, SGDState
 from maxmargin.threads import Workers
@@ -48,7 +49,7 @@ from maxmargin.threads import Workers
 DEFAULT_FRACTION = 0.1  # of the samples that scikit-learn holds out for early stopping
 REGRESSION_LOSSES = {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}
 CLASSIFICATION_LOSSES = {"hinge", "squared_hinge", "huber_hinge", "log_loss", "perceptron"} | REGRESSION_LOSSES
-STOCHASTIC_CONSTRAINTS: dict[str, list[Any]] = {
+STOCHASTIC_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "penalty": [StrOptions({"l2", "l1", "elasticnet"})],
     "alpha": [POSITIVE],
@@ -68,10 +69,10 @@ STOCHASTIC_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-def linear_problem(model: Any, rows: Features, y: Float, s: Float, total: float) -> Problem:
+def linear_problem(model: StochasticEstimator, rows: Features, y: Float, s: Float, total: float) -> Problem:
     """What one task of a model minimises; ``total`` is the sum ``S`` of the sample weights."""
-    intercept = "free" if model.fit_intercept else None
-    loss: Any = {
+    intercept: Intercept = "free" if model.fit_intercept else None
+    losses: dict[str, Loss] = {
         "hinge": Hinge(),
         "perceptron": Hinge(0.0),
         "squared_hinge": SquaredHinge(),
@@ -80,8 +81,8 @@ def linear_problem(model: Any, rows: Features, y: Float, s: Float, total: float)
         "squared_error": Squared(),
         "epsilon_insensitive": EpsilonInsensitive(float(model.epsilon)),
         "squared_epsilon_insensitive": SquaredEpsilonInsensitive(float(model.epsilon)),
-    }[model.loss]
-    return Problem(rows, y, loss, penalty_of(model, float(model.alpha) * total), s, intercept)  # type: ignore[arg-type]
+    }
+    return Problem(rows, y, losses[model.loss], penalty_of(model, float(model.alpha) * total), s, intercept)
 
 
 class StochasticEstimator(LinearMachine):
@@ -124,9 +125,9 @@ class StochasticEstimator(LinearMachine):
         super()._keep(plan, solved)
         self.t_ = float(self.n_iter_) * float(np.count_nonzero(plan.tasks[0].s))
 
-    def _learn(self, X: Any, y: Any, tasks: Sequence[Task], s: Float) -> None:
+    def _learn(self, X: Matrix | ChunkedMatrix, y: Array, tasks: Sequence[Task], s: Float) -> None:
         """One pass over fresh samples. Sets: the fitted attributes."""
-        check.refuse_chunks(X, "partial_fit", "call it with each chunk of the data's chunks()")
+        X = check.refuse_chunks(X, "partial_fit", "call it with each chunk of the data's chunks()")
         if self.solver != SGD.name:
             raise ValueError(f"partial_fit needs solver='sgd', which learns from a stream; got {self.solver!r}.")
         solver = SGD.with_hints(self._hints())
@@ -156,7 +157,7 @@ class StochasticEstimator(LinearMachine):
         state.t = int(self.t_)
         return state
 
-    def _prepare(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+    def _prepare(self, X: MatrixLike, y: ArrayLike, *, reset: bool) -> tuple[Matrix | ChunkedMatrix, Array]:
         """Checked parameters and samples of a stream."""
         self._validate_params()
         self._refuse_contradictions()

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.bisection import middle_minimiser
 from maxmargin.numerics.cholesky import factorise, solved
 from maxmargin.operators import Rows
-from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Loss
@@ -217,7 +217,7 @@ class InnerProducts:
         for start in range(known, size, BLOCK):
             some = slice(start, min(start + BLOCK, size))
             products = X[some] @ X.T
-            self.matrix[some] = products.toarray() if is_sparse(products) else products
+            self.matrix[some] = products.toarray() if sp.issparse(products) else products
         self.matrix[:known, known:] = self.matrix[known:, :known].T
 
 

@@ -150,7 +150,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         if self.hadamard:
             local = _in_memory(rows)
             rotation = RandomisedHadamard(rows.n_features, self.seed)
-            rotated = Rows(rotation.apply(local.matrix), local.workers)
+            rotated = Rows(rotation.apply(np.asarray(local.matrix)), local.workers)
             rows = Sharded(rotated, problem.communicator) if isinstance(rows, Sharded) else rotated
         if self.block_size is not None and self.block_size < rows.n_features:
             columns = Columns(_in_memory(rows).matrix, rows.workers)
