@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC as TheirSVC
 
 import maxmargin
 import referee
@@ -428,6 +429,7 @@ def test_solvers_that_visit_single_rows_name_those_that_sweep(name):
         (lambda matrix: SVC().fit(matrix, Y), "SVC needs its samples in memory.*LinearSVC"),
         (lambda matrix: LinearSVC(probability=True).fit(matrix, Y), "probability=True needs the samples in memory"),
         (lambda matrix: LinearSVC(multi_class="ovo").fit(matrix, Y), "'ovo' needs the samples in memory"),
+        (lambda matrix: maxmargin.certify(TheirSVC().fit(X, Y), matrix, Y), "certificate .* the samples in memory"),
         (lambda matrix: LinearSVC().fit(matrix, None), "needs targets y"),
         (lambda matrix: LinearSVC().fit(matrix, Y[:-1]), "inconsistent numbers of samples"),
         (lambda matrix: SGDClassifier().partial_fit(matrix, Y, classes=[-1, 1]), "partial_fit needs the samples"),
