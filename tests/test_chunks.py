@@ -419,7 +419,9 @@ def test_a_chunk_that_has_changed_is_refused():
 
 @pytest.mark.parametrize("name", ["dual_coordinate", "pegasos", "sgd"])
 def test_solvers_that_visit_single_rows_name_those_that_sweep(name):
-    with pytest.raises(ValueError, match=f"solver='{name}' visits single rows.*'newton'.*'smoothed'.*partial_fit"):
+    with pytest.raises(
+        ValueError, match=f"solver='{name}' .* in memory, not in chunks.*'newton', 'smoothed'.*partial_fit"
+    ):
         LinearSVC(solver=name).fit(chunked(X, [N]), Y)
 
 

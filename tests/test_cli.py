@@ -674,7 +674,7 @@ def test_streams_of_arrays_have_their_labels_in_a_file(run, tmp_path):
         (("train", "@iris.libsvm", "--stream"), "add --linear"),
         (("train", "@iris.csv", "--stream", "--linear"), "convert it to Parquet"),
         (("train", "@iris.libsvm", "--stream", "--linear", "--format", "csv"), "does not read CSV"),
-        (("train", "@iris.libsvm", "--stream", "--linear", "--solver", "dual_coordinate"), "visits single rows"),
+        (("train", "@iris.libsvm", "--stream", "--linear", "--solver", "dual_coordinate"), "in memory, not in chunks"),
     ],
 )
 def test_streams_that_are_refused(run, words, sentence):

@@ -564,3 +564,10 @@ def test_the_grid_is_searched_upwards_and_then_downwards(first, expected):
     assert len(tried) == len(set(tried))
     assert lowest_on_grid(lambda x: math.inf, 3.0, 4.0) == 3.0  # nothing to choose from
     assert lowest_on_grid(lambda x: 1.0 / x, 1.0, 2.0, least_gain=0.6) == 1.0  # half is not enough
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+def test_a_share_of_samples_that_nobody_holds_out_is_refused(kind):
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"validation_fraction=0\.3 has no effect"):
+        kind(validation_fraction=0.3).fit(X, y)

@@ -69,6 +69,8 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
         reasons.append(reason)
         able.update(solvers_of(problem))
     others = f", and so can {', '.join(map(repr, sorted(able)))}" if able else ""
+    if isinstance(plan.X, ChunkedMatrix):
+        others += ", or partial_fit of SGDClassifier or SGDRegressor with each chunk"
     raise ValueError(
         f"solver={estimator.solver!r} cannot solve this problem of {type(estimator).__name__}: {reasons[-1]}; 'auto' "
         f"can{others}."
