@@ -182,7 +182,7 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
             minimize(problem, solver, checkpoint=path)
     shards = list(zip(np.split(X, [600]), np.split(y, [600]), strict=True))
     # Whichever client is heard first: the one whose file it is, or one that was told.
-    with pytest.raises(ValueError, match="size is 1 there and 2 here|checkpoint of client 0 does not belong"):
+    with pytest.raises(ValueError, match=r"size is 1 there and 2 here|checkpoint of client 0 does not belong"):
         run_in_process(lambda c, shard: minimize(problem_of(*shard, communicator=c), Saddle(), checkpoint=path), shards)
 
 
