@@ -109,7 +109,7 @@ def _fit_here(model: Model, arguments: argparse.Namespace) -> tuple[Model, int]:
 
 
 def _fit_clients(model: DistributedSVC, arguments: argparse.Namespace) -> tuple[Model, int]:
-    """The same by several clients."""
+    """A model that several clients fit, each to its part of the data, and the number of all samples."""
     data = open_shards(
         arguments.data, target=arguments.target, n_features=arguments.n_features, zero_based=arguments.zero_based
     )

@@ -33,7 +33,7 @@ class Counting:
 
     @property
     def rank(self) -> int:
-        """Of the client."""
+        """The rank of this client."""
         return self.inner.rank
 
     @property
@@ -50,7 +50,7 @@ class Counting:
         return self._counted(self.inner.allreduce, x, sends=True)
 
     def broadcast(self, x: Float) -> Float:
-        """That of rank 0, who alone sends."""
+        """The array of rank 0, who alone sends something."""
         return self._counted(self.inner.broadcast, x, sends=self.rank == 0)
 
     def _counted(self, collective: Callable[[Float], Float], x: Float, sends: bool) -> Float:

@@ -141,7 +141,7 @@ class DaskCommunicator:
         return self._meet("allreduce", x)
 
     def broadcast(self, x: Float) -> Float:
-        """That of rank 0, who alone sends."""
+        """The array of rank 0, who alone sends something."""
         return self._meet("broadcast", x if self.rank == 0 else None)
 
     def _meet(self, collective: Collective, x: Float | None) -> Float:

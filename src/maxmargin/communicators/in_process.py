@@ -35,7 +35,7 @@ class InProcess:
         return ordered_sum(self.allgather(x))
 
     def broadcast(self, x: Float) -> Float:
-        """That of rank 0."""
+        """The array of rank 0."""
         out: Float = self.allgather(x)[0]
         return out
 

@@ -41,7 +41,7 @@ class Ranks(Protocol):
     """What is used of ``mpi4py.MPI.Comm``."""
 
     def Get_rank(self) -> int:
-        """Of this process."""
+        """The rank of this process."""
 
     def Get_size(self) -> int:
         """Number of processes."""
@@ -107,7 +107,7 @@ class MpiCommunicator:
         return padded[: x.size].reshape(x.shape)
 
     def broadcast(self, x: Float) -> Float:
-        """That of rank 0."""
+        """The array of rank 0."""
         out = np.array(x, order="C")
         self._wait(self._comm.Ibcast(out))
         return out

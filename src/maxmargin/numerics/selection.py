@@ -156,7 +156,7 @@ class SoftLeast:
 
     @property
     def scale(self) -> Scale:
-        """Of the best ``b``."""
+        """The search for the scale that belongs to the best ``b``."""
         return Scale(-self.t / self.gamma, self.log_caps, self.hard)
 
     def alone(self) -> float:
@@ -171,7 +171,7 @@ class SoftLeast:
         return self._value(float(caps.sum()), cut, shift)
 
     def search(self) -> Search | None:
-        """That of the scale."""
+        """The search for the scale, with the values that are summed on the way."""
         search = self.scale.search()
         return search and replace(search, values=search.caps * (self.t + self.gamma * self.log_caps))
 

@@ -263,7 +263,7 @@ class StoredGram(Gram):
 
     @property
     def positive(self) -> bool:
-        """That of the matrix itself."""
+        """Whether the matrix whose rows are kept is positive semi-definite."""
         return self.gram.positive
 
     @property

@@ -35,7 +35,7 @@ class SharedRows(Gram):
 
     @property
     def positive(self) -> bool:
-        """That of the matrix itself."""
+        """Whether the matrix whose rows are kept is positive semi-definite."""
         return self.gram.positive
 
     def diagonal(self) -> Float:

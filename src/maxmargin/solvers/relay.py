@@ -86,7 +86,7 @@ class RelayState(State):
 
     @property
     def estimate(self) -> tuple[float, float]:
-        """Of the present one."""
+        """The values that the solver whose turn it is knows."""
         return self.inner.estimate
 
     @property
@@ -96,10 +96,10 @@ class RelayState(State):
 
     @property
     def counters(self) -> dict[str, float]:
-        """Of the present one, and all passes."""
+        """What the solver whose turn it is counts, and the passes of all."""
         return {**self.inner.counters, "passes": self.passes}
 
     @property
     def certificate_passes(self) -> float:
-        """Of the present one."""
+        """What a certificate of its point would cost."""
         return self.inner.certificate_passes

@@ -378,7 +378,7 @@ class _RowMachine:
 
 
 class _KernelMachine(_RowMachine):
-    """The same with a kernel."""
+    """Solves and scores the folds of an estimator that sees samples through a kernel."""
 
     def __init__(self, estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
         super().__init__(estimator, plan, solved)

@@ -152,7 +152,7 @@ class Block:
 
 
 def _inner_products(rows: Rows, some: Index) -> Float:
-    """Of some rows with each other."""
+    """The inner products of some rows with each other."""
     X = rows.matrix[some].astype(np.float64, copy=False)
     products = X @ X.T
     return np.asarray(products.toarray() if is_sparse(products) else products)

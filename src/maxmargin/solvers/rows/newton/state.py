@@ -86,7 +86,7 @@ class NewtonState(State):
 
     @property
     def relative_gap(self) -> float:
-        """Of the present level."""
+        """The relative gap on the rows of the present level, by the solver's own account."""
         return Certificate(self.primal, self.dual).relative_gap
 
     @property
@@ -281,5 +281,5 @@ def first_state(problem: Problem) -> NewtonState:
 
 
 def first_width(problem: Problem) -> float:
-    """Of the smoothing."""
+    """The width of the smoothing at the beginning, which follows the size of the targets."""
     return FIRST_WIDTH * max(problem.largest(problem.y)[0], 1e-300)
