@@ -100,7 +100,7 @@ def test_a_kernel_takes_the_parameters_that_it_has():
         "linear": Linear(), "rbf": RBF(0.5), "poly": Polynomial(2, 0.5, 1.5), "sigmoid": Sigmoid(0.5, 1.5),
         "laplacian": Laplacian(0.5),
     }  # fmt: skip
-    assert parameters_of("poly") == ["degree", "gamma", "coef0"]
+    assert list(parameters_of("poly")) == ["degree", "gamma", "coef0"]
 
 
 @every_kernel

@@ -10,7 +10,6 @@ float64 literal may meet an argument.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, cast
@@ -34,9 +33,10 @@ def named(name: str) -> Callable[[Class], Class]:
     return register
 
 
-def parameters_of(name: str) -> list[str]:
-    """The parameters of a kernel."""
-    return list(inspect.signature(KERNELS[name]).parameters)
+def parameters_of(name: str) -> tuple[str, ...]:
+    """The parameters of a kernel, which are the fields of its tuple."""
+    fields: tuple[str, ...] = KERNELS[name]._fields  # type: ignore[attr-defined]
+    return fields
 
 
 def kernel_of(name: str, **known: float) -> Kernel:

@@ -147,7 +147,8 @@ class Solver(ABC, Generic[ProblemT, StateT]):
     @classmethod
     def with_hints(cls, hints: Mapping[str, object]) -> Self:
         """The solver with those of the hints that are options of it."""
-        return cls(**{name: value for name, value in hints.items() if name in cls.options()})
+        options = cls.options()
+        return cls(**{name: value for name, value in hints.items() if name in options})
 
     @abstractmethod
     def start(self, problem: ProblemT, warm: Point | None) -> StateT:

@@ -31,10 +31,9 @@ class Blocks:
         self.matrix = self.spare = np.empty((0, 0), dtype=dtype)
 
     def choose(self, active: Active, order: Order, iterations: int) -> Index:
-        """Places of the next block: the steepest direction, and up to half as many as fit from the last block.
+        """Places of the next block: the newer half of the last one, and the steepest direction of the other variables.
 
-        The direction comes first and has at least one pair, so that the pair that violates optimality most is always
-        in the block: on that rests the convergence of the method.
+        The pair that violates optimality most is always in the block: on that rests the convergence of the method.
         """
         size = min(self.size, active.variable.size)
         if size == active.variable.size:
@@ -43,12 +42,14 @@ class Blocks:
             size = min(size, FIRST_BLOCK << (iterations // 2))
         place = np.minimum(np.searchsorted(active.variable, self.last), active.variable.size - 1)
         last = place[active.variable[place] == self.last]
-        keep = min(size // 2, size - 2, last.size)
-        fresh = steepest_direction(order.e, active, size - keep)
-        chosen = np.zeros(active.variable.size, dtype=bool)
-        chosen[fresh] = True
-        last = last[~chosen[last]]
-        return np.concatenate([last[max(0, last.size - keep) :], fresh])
+        last = last[max(0, last.size - min(size // 2, size - 2)) :]
+        others = np.ones(active.variable.size, dtype=bool)
+        others[last] = False
+        fresh = steepest_direction(order.e, active, size - last.size, others)
+        others[fresh] = False
+        worst = steepest_direction(order.e, active, 2)
+        missing = worst[others[worst]]
+        return np.concatenate([last, fresh[: size - last.size - missing.size], missing])
 
     def solve(
         self, active: Active, order: Order, cache: RowCache, block: Index, slots: Index, tolerance: float, flat: float
@@ -109,22 +110,25 @@ class Blocks:
         return K
 
 
-def steepest_direction(e: Float, active: Active, count: int) -> Index:
+def steepest_direction(e: Float, active: Active, count: int, among: Array | None = None) -> Index:
     """Where a direction ``d`` with entries -1, 0, 1 is not zero, for which ``e^T d`` is as large as possible.
 
-    It has at most ``count`` non-zero entries, respects the bounds and keeps the sum of every group. So within a group
-    it takes pairs: the variable that wants to rise most against the one that wants to fall most, the second against
-    the second, and so on, as long as they want to move apart. Over all groups the best pairs are taken. Without groups
-    the variables move alone.
+    It has at most ``count`` non-zero entries, all ``among`` some of the variables if these are given, respects the
+    bounds and keeps the sum of every group. So within a group it takes pairs: the variable that wants to rise most
+    against the one that wants to fall most, the second against the second, and so on, as long as they want to move
+    apart. Over all groups the best pairs are taken. Without groups the variables move alone.
     """
+    rises, falls = active.rises, active.falls
+    if among is not None:
+        rises, falls = rises & among, falls & among
     if active.groups == 0:
-        gain = np.where(e > 0.0, active.rises, active.falls) * np.abs(e)
+        gain = np.where(e > 0.0, rises, falls) * np.abs(e)
         return _first(np.flatnonzero(gain > 0.0), -gain, count)
     pairs = []
     for g in range(active.groups):
         members = active.group == g if active.groups > 1 else True
-        up = _first(np.flatnonzero(active.rises & members), -e, count // 2)
-        down = _first(np.flatnonzero(active.falls & members), e, count // 2)
+        up = _first(np.flatnonzero(rises & members), -e, count // 2)
+        down = _first(np.flatnonzero(falls & members), e, count // 2)
         both = min(up.size, down.size)
         pairs.append(np.stack([up[:both], down[:both]]))
     up, down = np.concatenate(pairs, axis=1)
