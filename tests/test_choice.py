@@ -91,6 +91,12 @@ def test_a_fit_makes_no_difference_to_the_explanation():
     assert model.solution_.solver == "softmax_newton"
 
 
+def test_an_explanation_draws_no_random_numbers():
+    rng = np.random.RandomState(0)
+    maxmargin.explain_solver(maxmargin.LinearSVC(random_state=rng), np.zeros((9, 2)))
+    assert rng.randint(2**31) == np.random.RandomState(0).randint(2**31)
+
+
 def test_hints_reach_every_solver_that_takes_over():
     relay = Choice("dual_coordinate", "", (("blocks", 3), ("pivoting", 5))).make({"seed": 7, "shrinking": False})
     assert (relay.first.seed, relay.second.first.seed) == (7, 7)

@@ -56,6 +56,7 @@ the columns, and 'interior_point' takes over after 150 iterations.
 def _choice_for(estimator: CertifiedEstimator, X: Any, y: Any) -> Choice:
     """The choice for a problem that is posed as a fit would pose it, by a copy of the estimator."""
     sketch = copy.copy(estimator)
+    sketch.random_state = None  # a generator of the user's is not to be drawn from
     plan = sketch._plan(X, y, None)
     choose_solver(sketch, plan)
     return plan.choice
