@@ -417,6 +417,11 @@ def test_a_chunk_that_has_changed_is_refused():
         LinearSVC().fit(matrix, Y)
 
 
+def test_a_solver_that_follows_from_another_parameter_is_named():
+    with pytest.raises(ValueError, match=r"solver='dual_coordinate' .* not in chunks; 'cutting_plane', .*'newton'"):
+        LinearSVC(dual=True).fit(chunked(X, [N]), Y)
+
+
 @pytest.mark.parametrize("name", ["dual_coordinate", "pegasos", "sgd"])
 def test_solvers_that_visit_single_rows_name_those_that_sweep(name):
     with pytest.raises(

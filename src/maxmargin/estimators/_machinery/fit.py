@@ -68,12 +68,12 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
             return
         reasons.append(reason)
         able.update(solvers_of(problem))
-    others = f", and so can {', '.join(map(repr, sorted(able)))}" if able else ""
+    who = ", ".join(map(repr, sorted(able))) or "no other solver"
+    others = f"{who} can" if estimator.solver == "auto" else f"'auto' can, and so can {who}"
     if isinstance(plan.X, ChunkedMatrix):
         others += ", or partial_fit of SGDClassifier or SGDRegressor with each chunk"
     raise ValueError(
-        f"solver={estimator.solver!r} cannot solve this problem of {type(estimator).__name__}: {reasons[-1]}; 'auto' "
-        f"can{others}."
+        f"solver={plan.choice.name!r} cannot solve this problem of {type(estimator).__name__}: {reasons[-1]}; {others}."
     )
 
 
