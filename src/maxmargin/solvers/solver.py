@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
@@ -49,9 +49,16 @@ class Needs:
 
     def unmet(self, problem: object) -> str | None:
         """``None``, or the first need that a problem does not meet, as the end of a sentence."""
-        reason = getattr(self, f"_unmet_{self.samples}")(problem)
+        seen: dict[str, Callable[[object], str | None]] = {
+            "rows": self._unmet_rows,
+            "sweeps": self._unmet_sweeps,
+            "kernel": self._unmet_kernel,
+            "hulls": self._unmet_hulls,
+            "classes": self._unmet_classes,
+        }
+        reason = seen[self.samples](problem)
         if reason is not None:
-            return str(reason)
+            return reason
         communicator = getattr(getattr(problem, "operator", None), "communicator", None)
         if not self.clients and communicator is not None and communicator.size > 1:
             return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
