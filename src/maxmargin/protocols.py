@@ -157,6 +157,12 @@ class Features(Operator, Protocol):
     workers: Any  # threads for the parts
     products_passes: float  # what `products` costs
 
+    def column_lengths(self) -> Float:
+        """Norms of the columns."""
+
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up to a score, and to a coefficient, in one sum after another, at most."""
+
     def take(self, samples: Index) -> Features:
         """Some of the rows, copied into memory."""
 

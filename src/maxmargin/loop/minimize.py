@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import astuple
 from os import PathLike
 from typing import Any
 
@@ -148,9 +149,13 @@ def minimize(
 def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate]) -> tuple[Point, Certificate]:
     """The better coefficients and the better dual variables of two points, with what is known of them."""
     (early, before), (late, after) = one, other
-    primal, coefficients = (before.primal, early) if before.primal < after.primal else (after.primal, late)
-    dual, variables = (before.dual, early) if before.dual > after.dual else (after.dual, late)
-    return Point(coefficients.w, coefficients.b, variables.alpha), Certificate(primal, dual, after.passes)
+    lower = before.primal + before.primal_error < after.primal + after.primal_error
+    higher = before.dual - before.dual_error > after.dual - after.dual_error
+    coefficients, primal, variables, dual = early if lower else late, before if lower else after, late, after
+    if higher:
+        variables, dual = early, before
+    parts = Certificate(primal.primal, dual.dual, primal.primal_error, dual.dual_error, after.passes)
+    return Point(coefficients.w, coefficients.b, variables.alpha), parts
 
 
 def _arrays(point: Point) -> dict[str, Array]:
@@ -208,7 +213,7 @@ class _Run:
             if state.exhausted:
                 return Status.STALLED
         else:
-            self._record(state, state.estimate[0], state.estimate[1], certified=False)
+            self._record(state, *state.estimate)
         return self.judge(state, interrupts) or Status.STALLED if self._is_stalled() else None
 
     def judge(self, state: State, interrupts: Interrupts) -> Status | None:
@@ -235,10 +240,12 @@ class _Run:
             point, certificate = best_parts(self.best, (point, certificate))
         if self.best is None or certificate.rank <= self.best[1].rank:
             self.best = point, certificate
-        self._record(state, certificate.primal, certificate.dual, certified=True)
+        self._record(state, certificate.primal, certificate.dual, certificate.error)
         status = self.problem.conclusion(certificate)
         if certificate.relative_gap <= self.tol and status is not Status.NOT_SEPARABLE:
             status = Status.CONVERGED
+        elif status is None and certificate.lost_in_rounding:
+            status = Status.STALLED  # a smaller gap would prove no more
         state.doubted = status is None
         return status
 
@@ -264,7 +271,7 @@ class _Run:
         point, certificate = self.best
         arrays = {"best_" + name: value for name, value in _arrays(point).items()}
         numbers = [getattr(self, name) for name in REMEMBERED]
-        arrays["remembered"] = np.array([*numbers, certificate.primal, certificate.dual, certificate.passes])
+        arrays["remembered"] = np.array([*numbers, *astuple(certificate)])
         if isinstance(self.solver, Resumable):
             state_of = self.solver.saved(state)
         else:
@@ -274,23 +281,24 @@ class _Run:
     def resume(self, saved: dict[str, Array]) -> tuple[Any, Status | None]:
         """The state of a checkpoint, and the status if it is good enough already."""
         parts = {name.removeprefix("solver_"): value for name, value in saved.items() if name.startswith("solver_")}
-        *numbers, primal, dual, passes = saved["remembered"].tolist()
+        remembered = saved["remembered"].tolist()
+        numbers, certificate = remembered[: len(REMEMBERED)], Certificate(*remembered[len(REMEMBERED) :])
         best = {name.removeprefix("best_"): value for name, value in saved.items() if name.startswith("best_")}
-        self.best = _point(best), Certificate(primal, dual, passes)
+        self.best = _point(best), certificate
         if isinstance(self.solver, Resumable):
             for (name, kind), number in zip(REMEMBERED.items(), numbers, strict=True):
                 setattr(self, name, kind(number))
             state = self.solver.restored(self.problem, parts)
         else:
             state = self.solver.start(self.problem, _point(parts))
-        self._record(state, primal, dual, certified=True)
-        return state, Status.CONVERGED if self.best[1].relative_gap <= self.tol else None
+        self._record(state, certificate.primal, certificate.dual, certificate.error)
+        return state, Status.CONVERGED if certificate.relative_gap <= self.tol else None
 
     def _stop_in_time(self, state: State, interrupts: Interrupts, status: Status, patience: float) -> Status:
         """Judge the last point too, unless that would take longer than the user should wait."""
         if self._reserve(state) <= patience:
             return self.judge(state, interrupts) or status
-        self._record(state, state.estimate[0], state.estimate[1], certified=False)
+        self._record(state, *state.estimate)
         return status
 
     def _claims_to_be_done(self, state: State) -> bool:
@@ -309,13 +317,15 @@ class _Run:
             self.progress_gap, self.progress_round = gap, self.rounds
         return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)
 
-    def _record(self, state: State, primal: float, dual: float, certified: bool) -> None:
+    def _record(self, state: State, primal: float, dual: float, error: float | None = None) -> None:
+        """A line of the history: of a certificate with its error, or of the solver's own estimate."""
         if len(self.history) >= HISTORY_LENGTH:  # thin out: a long fit is drawn well enough by every other line
             self.history = self.history[::2]
         counters = dict(state.counters)
         if traffic := getattr(self.communicator, "traffic", None):
             counters |= traffic.counters
-        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters))
+        certified = error is not None
+        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters, error or 0.0))
 
     def _seconds(self) -> float:
         return self.clock() - self.began

@@ -22,11 +22,12 @@ class Record:
     dual: float
     certified: bool  # recomputed from scratch, or the solver's own estimate
     counters: dict[str, float] = field(default_factory=dict)
+    error: float = 0.0  # a bound on the rounding errors of both values, if they were recomputed
 
     @property
     def relative_gap(self) -> float:
-        """Relative duality gap of this line."""
-        return Certificate(self.primal, self.dual).relative_gap
+        """Relative duality gap of this line, its error included."""
+        return Certificate(self.primal, self.dual, self.error).relative_gap
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,8 +73,8 @@ class Solution:
         certificate = self.certificate
         return [
             f"Solution: {self.status}",
-            f"primal {certificate.primal:.10g}, dual {certificate.dual:.10g}, relative gap "
-            f"{certificate.relative_gap:.2e} (asked for {self.tol:.0e})",
+            f"primal {certificate.primal:.10g}, dual {certificate.dual:.10g}, rounding {certificate.error:.0e}, "
+            f"relative gap {certificate.relative_gap:.2e} (asked for {self.tol:.0e})",
             f"{self.solver}, {self.iterations} iterations",
             f"{self.seconds:.3g} seconds",
         ]

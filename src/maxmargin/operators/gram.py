@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
+from maxmargin.numerics.rounding import growth
 from maxmargin.operators.points import Points, points_of
-from maxmargin.operators.rows import Matrix, is_sparse
+from maxmargin.operators.rows import Matrix, dense64, is_sparse
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, rounding_of_rbf, stretches
 from maxmargin.parts.kernels import RBF
 from maxmargin.protocols import Array, Float, Index, Kernel
@@ -67,6 +68,11 @@ class Gram(ABC):
         """``K w`` from the rows where ``w`` is not zero; ``K`` is symmetric."""
         return self.sums(w, self._all_columns)
 
+    def rounding(self, w: Float) -> Float:
+        """A bound on the error of each entry of ``apply(w)``; values that the user gave are exact."""
+        sizes = np.sqrt(np.maximum(self.diagonal(), 0.0))  # |K_ij| is at most the product of two of these
+        return growth(int(np.count_nonzero(w))) * float(sizes @ np.abs(w)) * sizes
+
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``, in float64 where ``w`` is not zero or it matters, and at most an error away from it elsewhere."""
         return self.apply(w)
@@ -78,6 +84,10 @@ class Gram(ABC):
     def passes(self, w: Float) -> float:
         """Share of the rows that ``apply`` has to evaluate."""
         return float(np.count_nonzero(w)) / max(1, self.n_samples)
+
+    def may_meet(self, some: Index, others: Index) -> bool:
+        """Whether the hulls of some samples and of others, as the kernel sees them, can have a common point."""
+        return True
 
     @cached_property
     def fits_single(self) -> bool:
@@ -126,6 +136,12 @@ class KernelGram(Gram):
     def fits_single(self) -> bool:
         """Whether neither squared lengths nor kernel values leave the range of float32."""
         return _is_moderate(self._all_columns.sq) and _is_moderate(self.diagonal())
+
+    def may_meet(self, some: Index, others: Index) -> bool:
+        """Kernels of differences make distinct samples independent: only samples that are equal can meet."""
+        if not self.kernel.traits.of_differences:
+            return True
+        return not _rows_as_bytes(self.X[some]).isdisjoint(_rows_as_bytes(self.X[others]))
 
     def diagonal(self) -> Float:
         """``k(x_i, x_i)``."""
@@ -329,9 +345,14 @@ def checked_values(values: Any, shape: tuple[int, int]) -> Float:
     return values
 
 
-def dense64(X: Matrix) -> Float:
-    """A matrix as a dense float64 array."""
-    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+def _rows_as_bytes(X: Matrix) -> set[bytes]:
+    """Every row as something that is equal for equal rows: zeros have no sign, and sparse ones are not stored."""
+    if not is_sparse(X):
+        return {row.tobytes() for row in X + 0.0}
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return {X[[i]].indices.tobytes() + X[[i]].data.tobytes() for i in range(X.shape[0])}
 
 
 def _is_moderate(values: Float) -> bool:

@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
-from maxmargin.operators.gram import checked_values, dense64
-from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
+from maxmargin.operators.gram import checked_values
+from maxmargin.operators.rows import TILE_ROWS, dense64, is_sparse, squared_lengths, vectors_of
 from maxmargin.operators.tiles import rounding_of_rbf
 from maxmargin.parts.kernels import KERNELS, kernel_of
 from maxmargin.protocols import Float, Kernel, Operator
