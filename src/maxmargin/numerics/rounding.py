@@ -8,13 +8,20 @@ formed by a few operations: every count of terms is rounded up by some, which co
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
-UNIT = 2.0**-53  # the largest relative error of one operation
-SPARE = 3  # operations more than the terms of a sum: those before and after it, and those of the bound
+import numpy as np
+
+DOUBLE, SINGLE = 2.0**-53, 2.0**-24  # unit roundoff: the largest relative error of one operation
+SPARE = 3  # operations more than the terms of a sum: those before and after it
+
+
+def roundings(count: Any, unit: float = DOUBLE) -> Any:
+    """The relative error of so many operations one after the other; infinite if they can spoil every digit."""
+    error = np.asarray(count * unit, dtype=np.float64)
+    return np.where(error < 0.5, error / (1.0 - np.minimum(error, 0.5)), np.inf)[()]
 
 
 def growth(terms: float) -> float:
-    """The largest relative error of a sum of so many terms of one sign; infinite for 2^53 of them."""
-    share = (terms + SPARE) * UNIT
-    return share / (1.0 - share) if share < 1.0 else math.inf
+    """The largest relative error of a float64 sum of so many terms of one sign."""
+    return float(roundings(terms + SPARE))

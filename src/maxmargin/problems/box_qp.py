@@ -23,7 +23,7 @@ import numpy as np
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser
-from maxmargin.numerics.rounding import UNIT, growth
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Gram
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.problem import Problem
@@ -189,7 +189,7 @@ class BoxQP:
         size, terms = np.abs(w), growth(self.q.size)
         quadratic = 0.5 * float(size @ slack) + terms * 0.5 * float(size @ np.abs(f))
         offset = b[self.group] if b.size else np.zeros(self.q.size)
-        slack = slack + 4.0 * UNIT * (np.abs(self.q) + np.abs(f) + np.abs(offset))
+        slack = slack + 4.0 * DOUBLE * (np.abs(self.q) + np.abs(f) + np.abs(offset))
         losses = _support_error(self.q - f - offset, slack, self.low, self.high, self.D, terms)
         return quadratic + losses + terms * float(np.abs(b) @ np.abs(self.totals))
 
@@ -204,7 +204,7 @@ class BoxQP:
         error = 0.5 * float(size @ slack) + terms * parts
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
-            missing = abs(math.fsum(a[members]) - float(total)) + UNIT * abs(float(total))
+            missing = abs(math.fsum(a[members]) - float(total)) + DOUBLE * abs(float(total))
             error += missing * float(slopes[members].max(initial=0.0))
         return error
 

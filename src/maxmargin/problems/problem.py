@@ -24,7 +24,7 @@ from maxmargin._jit import compiled, compiled_methods
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
-from maxmargin.numerics.rounding import UNIT, growth
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
@@ -326,7 +326,7 @@ class Problem:
         n, sizes = alpha.size, np.abs(alpha)
         share = imbalance(sums, n) if self.free_intercept else 0.0
         products, spread = float(sizes @ np.abs(z)), float(sizes @ errors)
-        error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / UNIT) * spread
+        error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / DOUBLE) * spread
         error += error_of_conjugates(sums, share, n)
         conjugate = 0.5 * float(alpha @ z)
         if column := self.penalised_column:

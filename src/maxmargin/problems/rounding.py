@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.rounding import UNIT, growth
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Float, Loss, Penalty
 
@@ -103,7 +103,7 @@ def _block_sums(
         out[6] += abs(conjugate)
         out[7] += abs(a) * (1.0 + abs(y[i]))
         error = errors[0] if one_for_all else errors[i]
-        reach = error + SCORE_UNITS * UNIT * size
+        reach = error + SCORE_UNITS * DOUBLE * size
         steepest = s[i] * max(abs(loss.slope(z[i] - reach, y[i])), abs(loss.slope(z[i] + reach, y[i])))
         if steepest > 0.0:
             out[8] += steepest * steepest
@@ -114,12 +114,12 @@ def _block_sums(
 
 def error_of_losses(sums: SampleSums, from_scores: float, n_samples: int) -> float:
     """Of the sum of the losses, if the errors of the scores change it by at most ``from_scores``."""
-    return from_scores + SCORE_UNITS * UNIT * sums.arguments + growth(depth(n_samples)) * abs(sums.losses)
+    return from_scores + SCORE_UNITS * DOUBLE * sums.arguments + growth(depth(n_samples)) * abs(sums.losses)
 
 
 def error_of_conjugates(sums: SampleSums, imbalance: float, n_samples: int) -> float:
     """Of the sum of the conjugates, at variables that are scaled down by ``imbalance`` to be feasible."""
-    return (imbalance + growth(depth(n_samples))) * sums.conjugate_sizes + CONJUGATE_UNITS * UNIT * sums.pull
+    return (imbalance + growth(depth(n_samples))) * sums.conjugate_sizes + CONJUGATE_UNITS * DOUBLE * sums.pull
 
 
 def imbalance(sums: SampleSums, n_samples: int) -> float:
@@ -135,7 +135,7 @@ def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjug
     """
     limit, reach = penalty.dual_limit(), np.abs(v) + errors
     if math.isfinite(limit):
-        return max(0.0, float(reach.max(initial=0.0)) / limit - 1.0 + 4.0 * UNIT) * conjugates
+        return max(0.0, float(reach.max(initial=0.0)) / limit - 1.0 + 4.0 * DOUBLE) * conjugates
     cost = conjugate_costs(penalty, np.abs(v))
     return conjugate_costs(penalty, reach) - cost + growth(v.size) * cost
 

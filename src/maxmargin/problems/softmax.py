@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.rounding import UNIT, growth
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import CONJUGATE_UNITS, SCORE_UNITS, certificate_of
 from maxmargin.protocols import Float, Index, Intercept, LocalRows
@@ -101,7 +101,7 @@ class SoftmaxProblem:
         """
         lengths, size = self._column_lengths, np.abs(Z).max(axis=1, initial=0.0) + np.abs(theta).max(initial=0.0)
         reach = growth(self.operator.terms()[0]) * (np.abs(theta) @ lengths)
-        units = SCORE_UNITS * UNIT * size
+        units = SCORE_UNITS * DOUBLE * size
         steepest = np.abs(self.slopes(Z)) + (2.0 * self.s * np.minimum(reach.max(initial=0.0) + units, 1.0))[:, None]
         from_scores = float(np.linalg.norm(steepest, axis=0) @ reach)
         return from_scores + float(steepest.sum(axis=1) @ units) + growth(Z.size) * losses
@@ -123,7 +123,9 @@ class SoftmaxProblem:
         penalised = self.ridge > 0.0
         errors, inverse = (of_sums + of_mixing)[:, penalised], 1.0 / self.ridge[penalised]
         error = float(((V[:, penalised] + 0.5 * errors) * errors * inverse).sum())
-        error += (growth(A.size) + missing) * (abs(entropies) + conjugate) + CONJUGATE_UNITS * UNIT * float(sizes.sum())
+        error += (growth(A.size) + missing) * (abs(entropies) + conjugate) + CONJUGATE_UNITS * DOUBLE * float(
+            sizes.sum()
+        )
         return error + missing * math.log(self.n_classes) * float(self.s.sum())
 
     @property

@@ -23,7 +23,7 @@ import numpy as np
 
 from maxmargin.communicators import ALONE
 from maxmargin.estimators._machinery.plan import Function
-from maxmargin.numerics.rounding import UNIT, growth
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Gram
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
@@ -232,8 +232,8 @@ def street_certificate(problem: HullDistance, w: Float, b: float, rho: float, a:
     certified = problem.certify(Point(w, b, a))
     reach = growth(problem.operator.terms()[0]) * float(np.abs(w) @ problem.operator.column_lengths())
     sizes = np.abs(z) + abs(b) + abs(rho)
-    near = missing + reach + 4.0 * UNIT * sizes > 0.0
-    error = float(problem.cap @ np.where(near, reach + (4.0 * UNIT + growth(z.size)) * sizes, 0.0))
+    near = missing + reach + 4.0 * DOUBLE * sizes > 0.0
+    error = float(problem.cap @ np.where(near, reach + (4.0 * DOUBLE + growth(z.size)) * sizes, 0.0))
     error += growth(w.size) * (0.5 * float(w @ w) + 2.0 * problem.total * abs(rho))
     return Certificate(primal, certified.dual, error, certified.dual_error)
 
