@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.kernels.decomposition.variables import Active, Order
+
+
+class GapNear(NamedTuple):
+    """A part of the duality gap as a function of the multipliers, exact as long as no loss changes its piece.
+
+    The losses are lines and parabolas, each from one end of its box to the other, and so is their sum between two kinks.
+    """
+
+    b: Float  # the multipliers that were looked at
+    value: float  # there
+    slope: Float  # of each group
+    curvature: Float
+    fall: Float  # how much smaller each multiplier may be
+    rise: Float  # and how much larger
+
+    def reaches(self, b: Float) -> bool:
+        """Whether the function is known at ``b``."""
+        return bool(np.all((b - self.b <= self.rise) & (self.b - b <= self.fall)))
+
+    def at(self, b: Float) -> float:
+        """The part at ``b``."""
+        change = b - self.b
+        return self.value + float(change @ (self.slope + 0.5 * self.curvature * change))
 
 
 class LeftOut:
@@ -31,6 +56,11 @@ class LeftOut:
         """All samples that are left out, ascending."""
         return np.sort(np.concatenate([samples for samples, _ in self.generations]))
 
+    def add(self, samples: Index, a: Float, beta: Float) -> None:
+        """Leave out more samples. Their scores belong to the expansion ``beta`` of the variables ``a``."""
+        self.generations.append((samples, beta))
+        self._add_up(a)
+
     def forget_scores(self) -> None:
         """Let the next update compute the scores from scratch, as those of an expansion of zeros."""
         out = self.samples
@@ -43,20 +73,31 @@ class LeftOut:
         e = others.q - others.D * others.a - self.f[others.column]
         back = np.unique(others.column[~others.settled(order, e)])
         rest = np.setdiff1d(self.samples, back)
-        self.generations = [(rest, beta)] if rest.size else []
+        self.clear()
+        if rest.size:
+            self.add(rest, a, beta)
         return back
 
-    def account(self, a: Float, middle: Float) -> None:
-        """Look at the variables that are left out, at some multipliers. Sets: ``primal, dual, gap``."""
+    def account(self, b: Float) -> None:
+        """Let the multipliers be ``b``. Sets: ``primal, gap``.
+
+        The variables are looked at only where ``b`` has left the piece on which their gap is known.
+        """
         if not self.generations:
-            self.clear()
             return
-        others = self._variables(a)
-        pull = others.q - self.f[others.column]
-        quadratic, linear, support = others.values(pull - others.D * others.a, middle)
-        self.primal, self.dual = quadratic + support, linear - quadratic
-        pull -= middle[others.group]
-        self.gap = float(support - pull @ others.a + 0.5 * (others.D @ others.a**2))
+        if self.known is None or not self.known.reaches(b):
+            self.known = GapNear(b, *self.others.gap_near(self.pull, b))
+        self.gap = self.known.at(b)
+        # The gap that each group shares with the variables in play is its multiplier times its sum.
+        self.primal = self.dual + self.gap - float(b @ self.sums)
+
+    def _add_up(self, a: Float) -> None:
+        """Look at the variables that are left out. Sets: ``others, pull, sums, dual, known``."""
+        self.others = t = self._variables(a)
+        self.pull = t.q - self.f[t.column]
+        self.sums = np.bincount(t.group, weights=t.a, minlength=max(1, t.groups))
+        self.dual = 0.5 * float(t.a @ (t.q + self.pull) - t.D @ t.a**2)
+        self.known: GapNear | None = None
 
     def _variables(self, a: Float) -> Active:
         column = np.full(self.f.size, -1)

@@ -6,6 +6,8 @@ variables fills whole chunks. Scalars that meet them, such as ``far``, have the 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from maxmargin._jit import compiled, larger, smaller
@@ -50,6 +52,42 @@ def values_at(
             if D[v] > 0.0:
                 support -= 0.5 * D[v] * best * best
     return quadratic, linear, support
+
+
+@compiled
+def gap_near(
+    r: Float, a: Float, low: Float, high: Float, D: Float, group: Index, groups: int
+) -> tuple[float, Float, Float, Float, Float]:
+    """What variables add to the gap, its first and second derivatives by the multipliers, and how far these hold.
+
+    ``r`` is ``q - f - b``. The last two arrays tell how much each multiplier may fall and rise until the best response
+    of a variable meets a bound or leaves it. A variable that is itself the best response adds exactly nothing.
+    """
+    value, slope, curvature = 0.0, np.zeros(groups), np.zeros(groups)
+    fall, rise = np.full(groups, np.inf), np.full(groups, np.inf)
+    for v in range(a.shape[0]):
+        g, best = group[v], response(r[v], low[v], high[v], D[v])
+        if best != a[v]:
+            value += (best - a[v]) * r[v]
+            if D[v] > 0.0:
+                value -= 0.5 * D[v] * (best - a[v]) * (best + a[v])
+        if math.isinf(best):  # here the gap is infinite and has no slope
+            fall[g], rise[g] = 0.0, 0.0
+            continue
+        slope[g] -= best - a[v]
+        if low[v] == high[v]:
+            continue
+        at_low, at_high = r[v], r[v]  # the slopes of the loss's dual at both ends of the box
+        if D[v] > 0.0:  # the box may be infinite otherwise
+            at_low, at_high = r[v] - D[v] * low[v], r[v] - D[v] * high[v]
+            if at_low > 0.0 and at_high < 0.0:
+                curvature[g] += 1.0 / D[v]
+        for at_end in (at_low, at_high):
+            if at_end >= 0.0:
+                rise[g] = min(rise[g], at_end)
+            if at_end <= 0.0:
+                fall[g] = min(fall[g], -at_end)
+    return value, slope, curvature, fall, rise
 
 
 @compiled

@@ -156,11 +156,8 @@ class DecompositionState(State):
         with self.watch("choice"):
             self.take_stock()
         self.schedule.remember(on_the_face, self.iterations, (self.dual - dual) / (self.work - work))
-        if self._others_matter():  # the multiplier has moved, or more
-            self.left_out.account(self.a, self.order.middle)
-            self.take_stock()
-            if self._others_matter():
-                self.synchronise()
+        if self._others_matter():
+            self.synchronise()
         least = ROUNDING * self.size
         if self.drift > DRIFT_SHARE * max(self.order.violation, least):
             self._refresh()
@@ -205,7 +202,10 @@ class DecompositionState(State):
             return True
 
     def take_stock(self) -> None:
-        """Look at every variable in play. Sets: ``order, size, drift, primal, dual``."""
+        """Look at every variable in play. Sets: ``order, size, drift, primal, dual``.
+
+        Primal values of different multipliers do not add up, so those that are left out follow the multipliers of today.
+        """
         t, totals = self.active, self.qp.totals
         self.order = t.order(self.live)
         # The scores may cancel (nu machines), but not the rounding in them.
@@ -214,6 +214,7 @@ class DecompositionState(State):
         moved = self.variables() - self.exact_at
         self.drift = self.rounding * float(np.sqrt(moved @ moved))
         quadratic, linear, support = t.values(self.order.e, self.order.middle)
+        self.left_out.account(self.order.middle)
         self.primal = quadratic + support + float(self.order.middle[: totals.size] @ totals) + self.left_out.primal
         self.dual = linear - quadratic + self.left_out.dual
 
@@ -227,7 +228,6 @@ class DecompositionState(State):
         if self.left_out:
             with self.watch("others"):
                 self._bring_back(self.cache.arena.dtype if dtype is None else dtype)
-            self.left_out.account(self.a, self.order.middle)
             self.take_stock()
         return self.seems_done()
 
@@ -256,13 +256,12 @@ class DecompositionState(State):
             return
         self.a = self.variables()
         self.left_out.f[cache.columns] = self.live
-        self.left_out.generations.append((cache.columns[~keep], self.qp.expansion(self.a)))
+        self.left_out.add(cache.columns[~keep], self.a, self.qp.expansion(self.a))
         age = t.age[keep[t.column]]
         cache.narrow(keep)
         self.live = self.left_out.f[cache.columns]
         self.active = Active.of(self.qp, self.a, cache.column)
         self.active.age = age
-        self.left_out.account(self.a, self.order.middle)
         self.take_stock()
 
     def _others_matter(self) -> bool:

@@ -79,3 +79,8 @@ class Active:
     def values(self, e: Float, b: Float) -> Values:
         """The contribution of these variables at the multipliers ``b``."""
         return Values(*loops.values_at(self.a, e, self.q, self.D, self.low, self.high, self.group, b))
+
+    def gap_near(self, pull: Float, b: Float) -> tuple[float, Float, Float, Float, Float]:
+        """The part of these variables in the gap as a function of the multipliers near ``b``; ``pull`` is ``q - f``."""
+        r = pull - b[self.group]
+        return loops.gap_near(r, self.a, self.low, self.high, self.D, self.group, b.size)
