@@ -35,58 +35,41 @@ def order(
 
 
 @compiled
-def values_at(
-    a: Float, e: Float, q: Float, D: Float, low: Float, high: Float, group: Index, b: Float
-) -> tuple[float, float, float]:
-    """Half the quadratic form, the linear minus the diagonal part of the dual, and the losses of the primal."""
-    quadratic, linear, support = 0.0, 0.0, 0.0
-    for v in range(a.shape[0]):
-        r = e[v] + D[v] * a[v]  # q - f
-        if a[v] != 0.0:
-            quadratic += 0.5 * a[v] * (q[v] - r)
-            linear += q[v] * a[v] - 0.5 * D[v] * a[v] * a[v]
-        r -= b[group[v]]
-        best = response(r, low[v], high[v], D[v])
-        if best != 0.0:
-            support += best * r
-            if D[v] > 0.0:
-                support -= 0.5 * D[v] * best * best
-    return quadratic, linear, support
-
-
-@compiled
 def gap_near(
-    r: Float, a: Float, low: Float, high: Float, D: Float, group: Index, groups: int
+    a: Float, e: Float, low: Float, high: Float, D: Float, group: Index, b: Float
 ) -> tuple[float, Float, Float, Float, Float]:
-    """What variables add to the gap, its first and second derivatives by the multipliers, and how far these hold.
+    """What variables add to the duality gap, its first and second derivatives by ``b``, and how far these hold.
 
-    ``r`` is ``q - f - b``. The last two arrays tell how much each multiplier may fall and rise until the best response
-    of a variable meets a bound or leaves it. A variable that is itself the best response adds exactly nothing.
+    The last two arrays tell how much each multiplier may fall and rise until the best response of a variable to it
+    meets a bound or leaves one. A variable that is itself the best response adds exactly nothing.
     """
+    groups = b.shape[0]
     value, slope, curvature = 0.0, np.zeros(groups), np.zeros(groups)
     fall, rise = np.full(groups, np.inf), np.full(groups, np.inf)
     for v in range(a.shape[0]):
-        g, best = group[v], response(r[v], low[v], high[v], D[v])
+        g = group[v]
+        r = e[v] + D[v] * a[v] - b[g]  # q - f - b
+        best = response(r, low[v], high[v], D[v])
         if best != a[v]:
-            value += (best - a[v]) * r[v]
+            value += (best - a[v]) * r
             if D[v] > 0.0:
                 value -= 0.5 * D[v] * (best - a[v]) * (best + a[v])
-        if math.isinf(best):  # here the gap is infinite and has no slope
-            fall[g], rise[g] = 0.0, 0.0
-            continue
-        slope[g] -= best - a[v]
+            if math.isinf(best):  # the gap is infinite and has no slope
+                fall[g], rise[g] = 0.0, 0.0
+                continue
+            slope[g] -= best - a[v]
         if low[v] == high[v]:
             continue
-        at_low, at_high = r[v], r[v]  # the slopes of the loss's dual at both ends of the box
+        at_low, at_high = r, r  # what would pull the variable away from either bound
         if D[v] > 0.0:  # the box may be infinite otherwise
-            at_low, at_high = r[v] - D[v] * low[v], r[v] - D[v] * high[v]
+            at_low, at_high = r - D[v] * low[v], r - D[v] * high[v]
             if at_low > 0.0 and at_high < 0.0:
                 curvature[g] += 1.0 / D[v]
-        for at_end in (at_low, at_high):
-            if at_end >= 0.0:
-                rise[g] = min(rise[g], at_end)
-            if at_end <= 0.0:
-                fall[g] = min(fall[g], -at_end)
+        for pull in (at_low, at_high):
+            if pull >= 0.0:
+                rise[g] = min(rise[g], pull)
+            if pull <= 0.0:
+                fall[g] = min(fall[g], -pull)
     return value, slope, curvature, fall, rise
 
 
