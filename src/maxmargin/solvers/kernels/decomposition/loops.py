@@ -35,33 +35,42 @@ def order(
 
 
 @compiled
+def gap_at(a: Float, e: Float, low: Float, high: Float, D: Float, group: Index, b: Float) -> float:
+    """What variables add to the duality gap at the multipliers ``b``: exactly nothing if they are the best response."""
+    gap = 0.0
+    for v in range(a.shape[0]):
+        r = e[v] + D[v] * a[v] - b[group[v]]  # q - f - b
+        best = response(r, low[v], high[v], D[v])
+        if best != a[v]:
+            gap += (best - a[v]) * r
+            if D[v] > 0.0:  # the box may be infinite otherwise
+                gap -= 0.5 * D[v] * (best - a[v]) * (best + a[v])
+    return gap
+
+
+@compiled
 def gap_near(
     a: Float, e: Float, low: Float, high: Float, D: Float, group: Index, b: Float
-) -> tuple[float, Float, Float, Float, Float]:
-    """What variables add to the duality gap, its first and second derivatives by ``b``, and how far these hold.
+) -> tuple[Float, Float, Float, Float]:
+    """The first and second derivatives of `gap_at` by the multipliers, and how far these may fall and rise.
 
-    The last two arrays tell how much each multiplier may fall and rise until the best response of a variable to it
-    meets a bound or leaves one. A variable that is itself the best response adds exactly nothing.
+    So far both hold: no best response of a variable meets a bound or leaves one.
     """
     groups = b.shape[0]
-    value, slope, curvature = 0.0, np.zeros(groups), np.zeros(groups)
+    slope, curvature = np.zeros(groups), np.zeros(groups)
     fall, rise = np.full(groups, np.inf), np.full(groups, np.inf)
     for v in range(a.shape[0]):
         g = group[v]
-        r = e[v] + D[v] * a[v] - b[g]  # q - f - b
+        r = e[v] + D[v] * a[v] - b[g]
         best = response(r, low[v], high[v], D[v])
-        if best != a[v]:
-            value += (best - a[v]) * r
-            if D[v] > 0.0:
-                value -= 0.5 * D[v] * (best - a[v]) * (best + a[v])
-            if math.isinf(best):  # the gap is infinite and has no slope
-                fall[g], rise[g] = 0.0, 0.0
-                continue
-            slope[g] -= best - a[v]
+        if math.isinf(best):  # the gap is infinite and has no slope
+            fall[g], rise[g] = 0.0, 0.0
+            continue
+        slope[g] -= best - a[v]
         if low[v] == high[v]:
             continue
         at_low, at_high = r, r  # what would pull the variable away from either bound
-        if D[v] > 0.0:  # the box may be infinite otherwise
+        if D[v] > 0.0:
             at_low, at_high = r - D[v] * low[v], r - D[v] * high[v]
             if at_low > 0.0 and at_high < 0.0:
                 curvature[g] += 1.0 / D[v]
@@ -70,7 +79,7 @@ def gap_near(
                 rise[g] = min(rise[g], pull)
             if pull <= 0.0:
                 fall[g] = min(fall[g], -pull)
-    return value, slope, curvature, fall, rise
+    return slope, curvature, fall, rise
 
 
 @compiled

@@ -216,7 +216,7 @@ class DecompositionState(State):
             self.anchor = Anchor(t.a.copy(), e, t.dual(e) + self.left_out.dual)
         self.dual = self.anchor.dual_at(t.a, e)
         self.left_out.account(b)  # the gap is that of one multiplier for all, those in play or not
-        self.primal = self.dual + t.gap_near(e, b).value + self.left_out.gap
+        self.primal = self.dual + t.gap(e, b) + self.left_out.gap
 
     # ---- samples that are left out -----------------------------------------------------------------------------------
 

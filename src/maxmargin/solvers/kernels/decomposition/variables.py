@@ -42,7 +42,7 @@ class Anchor(NamedTuple):
 class GapNear(NamedTuple):
     """A part of the duality gap as a function of the multipliers, exact as long as no loss changes its piece.
 
-    The losses are lines and parabolas, each from one end of its box to the other, and so is their sum between two kinks.
+    The losses consist of lines and parabolas, and so does their sum: between two kinks it is one parabola.
     """
 
     b: Float  # the multipliers that were looked at
@@ -111,6 +111,11 @@ class Active:
         """The part of these variables in the dual value."""
         return 0.5 * float(self.a @ (self.q + e))
 
+    def gap(self, e: Float, b: Float) -> float:
+        """The part of these variables in the duality gap at the multipliers ``b``."""
+        return loops.gap_at(self.a, e, self.low, self.high, self.D, self.group, b)
+
     def gap_near(self, e: Float, b: Float) -> GapNear:
-        """The part of these variables in the duality gap as a function of the multipliers near ``b``."""
-        return GapNear(b, *loops.gap_near(self.a, e, self.low, self.high, self.D, self.group, b))
+        """That part as a function of the multipliers near ``b``."""
+        rest = loops.gap_near(self.a, e, self.low, self.high, self.D, self.group, b)
+        return GapNear(b, self.gap(e, b), *rest)
