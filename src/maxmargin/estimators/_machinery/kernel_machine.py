@@ -44,6 +44,8 @@ class KernelMachine(CertifiedEstimator):
         if self.kernel == "precomputed":
             check.check_kernel_matrix(plan.X)
         self._gamma = bandwidth(self, plan.X, plan.weights)
+        if self.kernel == "poly":
+            check.check_polynomial(self.degree, self._gamma, self.coef0, plan.X)
         kernel = KernelView(self, plan.X, plan.tasks, plan.workers)
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
@@ -87,8 +89,9 @@ class KernelMachine(CertifiedEstimator):
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
-        scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
-        return np.asarray(scores, dtype=np.float64) + self.intercept_
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused
+            scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
+            return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
 
     @property
     def coef_(self) -> Float:
