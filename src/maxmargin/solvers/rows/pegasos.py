@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -86,6 +87,18 @@ class Pegasos(Solver[Problem, "PegasosState"]):
         if self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size!r} must be at least 1.")
         check_options(self, average=AVERAGES, order=ORDERS, step0=(None, "probe"))
+
+    @classmethod
+    def with_hints(cls, hints: Mapping[str, object]) -> Self:
+        """The solver with those of the hints that are options of it.
+
+        Whether to average at all, as estimators say it, is the suffix or the last iterate; ``None`` leaves the default.
+        """
+        average = hints.get("average")
+        known = {**hints, "average": "suffix" if average else "last"} if isinstance(average, bool) else dict(hints)
+        if average is None:
+            known.pop("average", None)
+        return super().with_hints(known)
 
     def supports(self, problem: object) -> str | None:
         """``None``, or why not."""
