@@ -136,6 +136,15 @@ def kept_dual(model: Model, k: int, task: Task) -> Float | None:
     return alpha[task.members]
 
 
+def certified_dual(model: Model, k: int, expansion: Float) -> Float:
+    """The dual variables of problem ``k`` of a kernel machine.
+
+    Ours keep those that were certified, which need not be the coefficients of the function; others have only these.
+    """
+    alpha = model.solutions_[k].point.alpha if hasattr(model, "solutions_") else None
+    return expansion if alpha is None or alpha.size != expansion.size else np.asarray(alpha)
+
+
 def dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)

@@ -42,13 +42,22 @@ from maxmargin.parts.losses import (
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Intercept, Loss
-from maxmargin.solvers import SGD
+from maxmargin.solvers import SGD, solver_class
 from maxmargin.solvers.rows.sgd import LEARNING_RATES, ORDERS, SGDState
 from maxmargin.threads import Workers
 
 DEFAULT_FRACTION = 0.1  # of the samples that scikit-learn holds out for early stopping
 REGRESSION_LOSSES = {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}
 CLASSIFICATION_LOSSES = {"hinge", "squared_hinge", "huber_hinge", "log_loss", "perceptron"} | REGRESSION_LOSSES
+OPTIONS_OF_SOLVERS: dict[str, tuple[str, object]] = {  # by parameters of the estimators, with the defaults of these
+    "shuffle": ("order", True),
+    "order": ("order", "auto"),
+    "learning_rate": ("learning_rate", "optimal"),
+    "eta0": ("eta0", None),
+    "power_t": ("power_t", 0.5),
+    "n_iter_no_change": ("patience", 5),
+    "average": ("average", "auto"),
+}
 STOCHASTIC_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "penalty": [StrOptions({"l2", "l1", "elasticnet"})],
@@ -104,6 +113,20 @@ class StochasticEstimator(LinearMachine):
             )
         if not self.shuffle and self.order not in ("auto", "cyclic"):
             raise ValueError(f"shuffle=False contradicts order={self.order!r}; leave one of them at its default.")
+        self._refuse_options_of_others()
+
+    def _refuse_options_of_others(self) -> None:
+        """Refuse what the solver that was asked for does not have, and would ignore."""
+        if self.solver in ("auto", SGD.name):
+            return
+        options = solver_class(self.solver).options()
+        for name, (option, default) in OPTIONS_OF_SOLVERS.items():
+            value = getattr(self, name)
+            if option not in options and value != default:
+                raise ValueError(
+                    f"{name}={value!r} has no effect on solver={self.solver!r}, which has no such option; leave it at "
+                    f"its default, or use solver={SGD.name!r}."
+                )
 
     def _hints(self) -> Mapping[str, object]:
         order = ("permutation" if self.shuffle else "cyclic") if self.order == "auto" else self.order
