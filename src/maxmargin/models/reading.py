@@ -35,6 +35,7 @@ from maxmargin.models.format import (
     Refusal,
 )
 from maxmargin.models.rules import (
+    ADDED_LATER,
     ATTRIBUTES,
     CLASSES,
     FIELDS,
@@ -293,7 +294,8 @@ class _Decoder:
     def _decode_record(self, node: Node) -> object:
         kind = next(iter(node))
         _expect_keys(node, {kind}, {"place"})
-        parts = _expect_keys(node[kind], set(FIELDS[kind]))
+        later = ADDED_LATER.get(kind, set())
+        parts = _expect_keys(node[kind], set(FIELDS[kind]) - later, later)
         fields = {name: self.decode(item) for name, item in parts.items()}
         check_fields(kind, fields)
         record = RECORDS[kind](**fields)
