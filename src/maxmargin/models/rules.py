@@ -236,12 +236,16 @@ FIELDS: dict[str, dict[str, _Rule]] = {
             "a list of Records",
             lambda value, _: isinstance(value, tuple) and all(isinstance(item, Record) for item in value),
         ),
+        "compiling": _NUMBER,
     },
 }
 
-
 # Fields that files of earlier versions do not have; they have defaults.
-LATER_FIELDS = {"Certificate": {"primal_error", "dual_error"}, "Record": {"error"}}
+LATER_FIELDS = {
+    "Certificate": {"primal_error", "dual_error"},
+    "Record": {"error"},
+    "Solution": {"compiling"},
+}
 
 
 def check_model(model: BaseEstimator) -> None:

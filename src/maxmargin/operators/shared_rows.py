@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import DTypeLike
 
-from maxmargin.operators.differences import SINGLE
+from maxmargin.numerics.rounding import SINGLE
 from maxmargin.operators.gram import Gram, Prepared, rounding_of_sums
 from maxmargin.protocols import Array, Float, Index
 

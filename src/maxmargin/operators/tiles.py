@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
-from maxmargin.operators.differences import DOUBLE, Measuring, roundings, sum_differences
+from maxmargin.numerics.rounding import DOUBLE, roundings
+from maxmargin.operators.differences import Measuring, sum_differences
 from maxmargin.operators.points import DensePoints, Points, SparsePoints, points_of
 from maxmargin.operators.rows import Matrix, is_sparse, scores_of, squared_lengths, vectors_of
 from maxmargin.operators.vectors import SparseVectors

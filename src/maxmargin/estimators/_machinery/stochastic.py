@@ -12,7 +12,6 @@ values of the latter.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
 from maxmargin.estimators._machinery.fit import Solved
@@ -158,13 +158,15 @@ class StochasticEstimator(LinearMachine):
         streams: list[SGDState] = []
         solved: list[Solved] = []
         for k, task in enumerate(tasks):
-            began = time.perf_counter()
+            began, compiled = seconds_working(), seconds_compiling()
             problem = linear_problem(self, rows, task.y, s, used)
             state = solver.learn(problem, self._stream(solver, problem, k))
             point, certificate = complete(problem, Point(*solver.model(problem, state)))
             status = Status.CONVERGED if certificate.relative_gap <= self.tol else Status.MAX_ITER
-            seconds = time.perf_counter() - began
-            solution = Solution(point, certificate, status, solver.name, self.tol, state.iterations, seconds)
+            solution = Solution(
+                point, certificate, status, solver.name, self.tol, state.iterations, seconds_working() - began,
+                compiling=seconds_compiling() - compiled,
+            )  # fmt: skip
             streams.append(state)
             solved.append(Solved(solution, Function(point.w, point.b, point.alpha)))
         self._keep(Plan(X, y, tasks, s, np.zeros(0), Workers(1)), solved)

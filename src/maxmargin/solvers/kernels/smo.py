@@ -141,7 +141,7 @@ class SMOState(State):
         return bool(np.isfinite(self.G).all())
 
     def go_back(self) -> None:
-        """To the last variables with a finite gradient, and no further. Sets: what `synchronise` does, ``exhausted``."""
+        """To the last variables with a finite gradient, and no further. Sets: ``a, G, active, exhausted``."""
         self.a, self.G = self.a_synced.copy(), self.G_synced.copy()
         self.active, self.exhausted = self.a.size, True
         self.order.sort()
