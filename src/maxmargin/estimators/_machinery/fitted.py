@@ -6,7 +6,7 @@ A model that kept no dual variables gets good ones by solving, which is generous
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -160,12 +160,17 @@ def solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolv
 
 
 def street_certificate_of(model: Model, k: int, problem: BoxQP | HullDistance, alpha: Float, b: float) -> Certificate:
-    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much."""
+    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much.
+
+    A function without a margin was not divided. Its multiple zero, whose value is zero, is as good then.
+    """
     totals = problem.totals if isinstance(problem, BoxQP) else np.full(2, problem.total)
     rho = float(np.abs(totals).sum() / np.abs(alpha).sum())
     if isinstance(problem, HullDistance):
-        return street_certificate(problem, rho * float_row(model.coef_, k), rho * b, rho, rho * alpha)
-    return certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
+        found = street_certificate(problem, rho * float_row(model.coef_, k), rho * b, rho, rho * alpha)
+    else:
+        found = certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
+    return found if found.primal <= 0.0 else replace(found, primal=0.0, primal_error=0.0)
 
 
 def smooth_certificate_of(

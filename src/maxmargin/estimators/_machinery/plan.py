@@ -38,7 +38,7 @@ class Function(NamedTuple):
     w: Float
     b: float
     alpha: Float | None
-    width: float = 1.0  # the margin by which the function was divided, or half the width of a tube
+    width: float = 1.0  # the margin by which the function was divided, 0 if it has none, or half the width of a tube
 
 
 class View(Protocol):

@@ -140,8 +140,9 @@ def widest_street(problem: BoxQP | HullDistance, point: Point) -> tuple[float, f
 def divided(point: Point, b: float, rho: float) -> Function:
     """The function of a point with the intercept ``b``, divided by a margin if there is one."""
     assert point.alpha is not None
-    divisor = rho if rho > SMALLEST_MARGIN else 1.0
-    return Function(point.w / divisor, b / divisor, point.alpha / divisor, divisor)
+    if rho <= SMALLEST_MARGIN:
+        return Function(point.w, b, point.alpha, 0.0)
+    return Function(point.w / rho, b / rho, point.alpha / rho, rho)
 
 
 def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Function:
