@@ -364,7 +364,7 @@ def test_a_slow_first_certificate_does_not_cost_the_last_point():
 
 def test_no_time_at_all_still_gives_a_certified_point():
     solution = minimize(PROBLEM, DualCoordinate(), tol=1e-15, max_time=0.0)
-    assert solution.status in (Status.MAX_TIME, Status.CONVERGED)
+    assert solution.status in (Status.MAX_TIME, Status.STALLED)  # a step may end where only rounding is left
     assert math.isfinite(solution.certificate.gap)
 
 
