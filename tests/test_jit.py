@@ -104,10 +104,14 @@ from typing import NamedTuple
 from maxmargin import _jit
 from maxmargin._jit import compiled_methods
 from maxmargin.parts import losses
+from maxmargin.protocols import LossTraits
 
 @compiled_methods
 class Parabola(NamedTuple):
     unused: float = 0.0
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits()
     def value(self, z: float, y: float) -> float:
         return CURVATURE / 2 * (z - y) ** 2
     def slope(self, z: float, y: float) -> float:
