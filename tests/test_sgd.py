@@ -578,7 +578,7 @@ def test_a_share_of_samples_that_nobody_holds_out_is_refused(kind):
 @pytest.mark.parametrize("average", ["auto", True, False])
 @pytest.mark.parametrize(("model", "loss"), [(SGDClassifier, "hinge"), (SGDRegressor, "epsilon_insensitive")])
 def test_pegasos_solves_the_problem_for_every_average(model, loss, average):
-    X, y = zoo.blobs(60, 3) if model is SGDClassifier else zoo.line(60, 3)
+    X, y = zoo.blobs(60, 3, seed=0) if model is SGDClassifier else zoo.line(60, 3, seed=0)
     options = {"alpha": 0.1, "loss": loss, "average": average, "solver": "pegasos"}
     for order in ({"order": "uniform"}, {"order": "cyclic"}, {"shuffle": False}, {}):
         fitted = model(max_iter=-1, max_time=60.0, tol=1e-2, **options, **order).fit(X, y)
@@ -604,7 +604,7 @@ def test_averages_are_hints_in_the_words_of_pegasos():
     ],
 )
 def test_parameters_that_a_solver_would_ignore_are_refused(solver, parameter, value):
-    X, y = zoo.blobs(20, 3)
+    X, y = zoo.blobs(20, 3, seed=0)
     for model in (SGDClassifier, SGDRegressor):
         message = f"{parameter}={value!r} has no effect on solver='{solver}'"
         with pytest.raises(ValueError, match=f"{message}.*leave it at its default, or use solver='sgd'"):
@@ -614,7 +614,7 @@ def test_parameters_that_a_solver_would_ignore_are_refused(solver, parameter, va
 @pytest.mark.parametrize("model", [SGDClassifier, SGDRegressor])
 @pytest.mark.parametrize("solver", [*SOLVERS, "auto", "nonsense"])
 def test_every_name_of_a_solver_fits_or_is_refused_in_a_sentence(model, solver):
-    X, y = zoo.blobs(40, 3)
+    X, y = zoo.blobs(40, 3, seed=0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
