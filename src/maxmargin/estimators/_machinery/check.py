@@ -344,7 +344,7 @@ def finite_scores(X: Matrix | ChunkedMatrix, scores: Float) -> Float:
         largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X).max()
         raise ValueError(
             f"The scores of {wrong} of the {scores.shape[0]} samples overflow: X has values up to "
-            f"{float(largest):.1e}. Scale the columns as those of the fit, or fit with smaller coefficients."
+            f"{float(largest):.1e}; scale its columns as those of the fit."
         )
     return scores
 
