@@ -121,6 +121,11 @@ class DecompositionState(State):
         }
 
     @property
+    def effort(self) -> float:
+        """All work so far, in passes; most of it is with stored rows in the end."""
+        return self.work / (EVALUATION_WORK * max(1, self.qp.gram.n_samples) ** 2)
+
+    @property
     def certificate_passes(self) -> float:
         """Share of the kernel matrix that belongs to non-zero variables."""
         return float(np.count_nonzero(self.variables())) / max(1, self.a.size)
