@@ -5,7 +5,9 @@ with a script that shows it. ``--number 12`` runs one problem, ``--worker`` serv
 """
 
 import argparse
+import base64
 import json
+import pickle
 import sys
 import time
 import traceback
@@ -17,7 +19,6 @@ import numpy as np
 import maxmargin
 from judge import Finding, Fit, judge
 from maxmargin.solvers import SOLVERS
-from problems import case
 from sklearn.exceptions import ConvergenceWarning
 
 NIGHT_SECONDS = 1.0  # max_time of a fit
@@ -114,17 +115,16 @@ def _supports(model, made, name):
 
 
 def work():
-    """Serve requests, one line of JSON each: seed, number, max_time, few. Say what is done, and then what was found."""
+    """Serve requests, one line each: a case, max_time, and solvers (all, some, or how many). Say what is being done."""
     for line in sys.stdin:
-        seed, number, max_time, few = json.loads(line)
-        made = case(seed, number)
+        made, max_time, solvers = pickle.loads(base64.b64decode(line))
 
         def say(text):
             print(json.dumps({"doing": text}), flush=True)
 
         try:
-            found = attack(made, max_time, chosen_solvers(made, few), say)
-            answer = [vars(finding) for finding in found]
+            names = solvers if isinstance(solvers, list) else chosen_solvers(made, solvers)
+            answer = [vars(finding) for finding in attack(made, max_time, names, say)]
         except Exception:
             answer = [vars(Finding("attack", "any", "the judge itself failed", traceback.format_exc()[-600:]))]
         print(json.dumps({"found": answer}), flush=True)

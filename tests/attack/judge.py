@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import newton
 import posing
 from active_set import ActiveSet
 from exact import arb, lower, upper
@@ -107,7 +108,7 @@ class _Bench:
     def _answer(self, case, fit):
         k, problem = self.question.k, self.problem
         solution = fit.model.solutions_[k]
-        f, b = posing.function_of(case, fit.model, self.question)
+        f, b = posing.function_of(fit.model, self.question)
         value = problem.primal(f, b)
         slack = problem.slack(f, b) if value.is_finite() else math.inf
         verdict = fit.verdict if isinstance(fit.verdict, Exception) else fit.verdict.certificates[k]
@@ -127,6 +128,10 @@ class _Bench:
 
     def _references(self, fits):
         """The value of an exact solution, where one can be found."""
+        if newton.applies(self.problem):
+            f, b = posing.function_of(fits[0].model, self.question)
+            w, b = newton.minimum(self.problem, f.w, b, self.seconds)
+            yield self.problem.primal(self.space.coefficients(w), b)
         program = self.problem.program()
         if program is None:
             return

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 
 from problems import case
+from reduce import reduced
 from script import script
 from watch import Worker
 
@@ -14,14 +15,14 @@ def night(seed, first, count, seconds, max_time):
     kinds: Counter = Counter()
     try:
         while time.perf_counter() < deadline and (count is None or number < first + count):
-            for finding in worker.run(seed, number, max_time):
-                made = case(seed, number)
-                kind = (finding["kind"], made.estimator, finding["solver"])
+            made = case(seed, number)
+            for finding in worker.run(made, max_time):
+                kind = (finding["kind"].removeprefix("certify: "), made.estimator, finding["solver"])
                 kinds[kind] += 1
                 line = "{kind} (solver={solver!r}): claimed {claimed}; true is {true}".format(**finding)
                 print(f"seed {seed}, number {number}: {made.estimator}: {line}", flush=True)
                 if kinds[kind] == 1:
-                    print(script(made, finding), flush=True)
+                    print(script(*reduced(made, finding, worker, max_time)), flush=True)
             number += 1
     finally:
         worker.stop()

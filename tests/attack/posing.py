@@ -154,7 +154,7 @@ def _problem(case, p, data, space, y, s):
 # ---- what a model predicts with --------------------------------------------------------------------------------------
 
 
-def function_of(case, model, question):
+def function_of(model, question):
     """The function of problem ``k`` without and its intercept, or lists of both for several classes at once."""
     k, space = question.k, question.problem.space
     if isinstance(question.problem, Softmax):

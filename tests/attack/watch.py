@@ -1,7 +1,9 @@
 """A worker process that is watched: a fit that does not return is ended, and counts as a finding."""
 
+import base64
 import json
 import os
+import pickle
 import queue
 import subprocess
 import sys
@@ -18,10 +20,10 @@ class Worker:
     def __init__(self):
         self.process = None
 
-    def run(self, seed, number, max_time, few=None):
-        """The findings of a problem, as dictionaries."""
+    def run(self, made, max_time, solvers=None):
+        """The findings of a case, as dictionaries; of all solvers, of some, or of "auto" and so many others."""
         for patience in (SOON, LATE):
-            found, doing = self._once([seed, number, max_time, few], patience)
+            found, doing = self._once((made, max_time, solvers), patience)
             if found is not None:
                 return found
         return [{"kind": "hang", "solver": doing, "claimed": f"max_time={max_time:g}", "true": f"over {LATE:g} s"}]
@@ -29,7 +31,7 @@ class Worker:
     def _once(self, request, patience):
         if self.process is None:
             self._start()
-        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.write(base64.b64encode(pickle.dumps(request)).decode() + "\n")
         self.process.stdin.flush()
         doing = "start"
         while True:
