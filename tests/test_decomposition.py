@@ -1,6 +1,7 @@
 """Block decomposition: shrinking, precision, the cache and the face steps; the zoo is in test_solvers.py."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState, loops, state
+from maxmargin.solvers.kernels.decomposition.variables import Active
 from maxmargin.threads import Workers
 
 KERNEL_CASES = [
@@ -93,19 +95,119 @@ def test_with_and_without_shrinking_the_optimum_is_the_same():
     assert all(r.counters["active"] == y.size for r in plain.history)
 
 
-def test_samples_that_were_left_out_by_mistake_come_back(monkeypatch):
-    # Leaving out everything that is at a bound for a moment is wrong again and again; the result must not show it.
-    honest, shrink, back = loops.settled, DecompositionState._shrink, []
+def leave_out_all_at_bounds(monkeypatch):
+    """Leave out whatever is at a bound for a moment: that is wrong again and again, and the result must not show it."""
+    honest, shrink = loops.settled, DecompositionState._shrink
 
     def hasty_shrink(self):
         monkeypatch.setattr(loops, "settled", lambda a, e, low, high, *_: (a <= low) | (a >= high))
         shrink(self)
         monkeypatch.setattr(loops, "settled", honest)
 
-    widen = RowCache.widen
-    monkeypatch.setattr(RowCache, "widen", lambda self, samples: (back.append(samples.size), widen(self, samples)))
     monkeypatch.setattr(DecompositionState, "_shrink", hasty_shrink)
     monkeypatch.setattr(state, "SHRINK_AGE", 2)
+
+
+def programs_that_shrink():
+    """Of one group, of two and of none; lines and parabolas as losses; finite and infinite boxes; in float64."""
+    X, y = noisy(1000)
+    t = np.tanh(X[:, 0]) + 0.2 * y
+    n, gram = y.size, KernelGram(RBF(0.1), X)
+    zeros, everyone, groups = np.zeros(n), np.arange(n), np.where(y > 0.0, 0, 1)
+
+    def machine(loss, target=y, C=1.0, intercept="free"):
+        return BoxQP.of(Problem(gram, target, loss, penalties.L2(1.0), np.full(n, C), intercept))
+
+    yield "C-SVC", machine(losses.Hinge(), C=10.0)
+    yield "C-SVC without an intercept", machine(losses.Hinge(), intercept=None)
+    yield "C-SVC, squared hinge", machine(losses.SquaredHinge())
+    yield "C-SVC, Huber hinge", machine(losses.HuberHinge())
+    yield "SVR", machine(losses.EpsilonInsensitive(0.1), t)
+    yield "SVR, squared", machine(losses.SquaredEpsilonInsensitive(0.1), t)
+    yield "nu-SVC", BoxQP(gram, zeros, -1.0 * groups, 1.0 - groups, zeros, everyone, groups, np.array([0.2, -0.2]) * n)
+    yield "one-class", BoxQP(gram, zeros, zeros, np.ones(n), zeros, everyone, 0 * everyone, np.array([0.2]) * n)
+
+
+def gap_at_one_multiplier(qp, a, f, b):
+    """The duality gap at the scores ``f`` that belong to the variables, with the same multipliers for all of them."""
+    r = qp.q - f - (b[qp.group] if qp.totals.size else 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = np.where(qp.D > 0.0, np.clip(r / qp.D, qp.low, qp.high), np.where(r > 0.0, qp.high, qp.low))
+        support = np.where((best == 0.0) | (r == 0.0), 0.0, best * r - np.where(qp.D > 0.0, 0.5 * qp.D * best**2, 0.0))
+    return support.sum() - r @ a + 0.5 * (qp.D @ a**2)
+
+
+@pytest.mark.parametrize("hasty", [False, True])
+@pytest.mark.parametrize("qp", [pytest.param(qp, id=name) for name, qp in programs_that_shrink()])
+def test_the_estimate_is_that_of_one_multiplier_for_all_samples(qp, hasty, monkeypatch):
+    """After every step and every shrinking. Only the gap of the samples that are left out may be that of old scores."""
+    take_stock, K = DecompositionState.take_stock, qp.gram.block(np.arange(qp.gram.n_samples))
+    kept, left_out = [], []
+
+    def checked(self):
+        before = self.left_out.known
+        take_stock(self)
+        a, b, f = self.variables(), self.order.middle, self.scores()
+        exact = (K @ qp.expansion(a))[qp.sample]
+        dual, scale = qp.q @ a - 0.5 * (a @ exact) - 0.5 * (qp.D @ a**2), abs(self.primal)
+        assert self.dual == pytest.approx(dual, abs=1e-10 * scale)
+        assert self.primal - self.dual == pytest.approx(gap_at_one_multiplier(qp, a, f, b), abs=1e-10 * scale)
+        if self.left_out:
+            kept.append(self.left_out.known is before)
+            left_out.append(self.left_out.gap)
+
+    monkeypatch.setattr(DecompositionState, "take_stock", checked)
+    monkeypatch.setattr(state, "SHRINK_SHARE", 0.1)  # so that this happens often
+    monkeypatch.setattr(state, "OTHERS_SHARE", 0.9)  # and lasts
+    if hasty:
+        leave_out_all_at_bounds(monkeypatch)
+    progress = Decomposition(block_size=64, tol=1e-6).start(qp, None)
+    while not (progress.exhausted or progress.seems_done() or progress.iterations == 100):
+        progress.step()
+    if hasty:
+        assert max(left_out) > 0.0
+    else:
+        assert sum(kept) > len(kept) / 2 > 0  # mostly without a look at the variables that are left out
+    progress.synchronise()
+    a, b = progress.variables(), progress.order.middle
+    certificate, scale = qp.certify(Point(a, 0.0, a)), abs(progress.primal)
+    gap = gap_at_one_multiplier(qp, a, qp.scores(a), b)
+    assert progress.dual == pytest.approx(certificate.dual, abs=1e-10 * scale)
+    assert progress.primal - progress.dual == pytest.approx(gap, abs=1e-10 * scale)
+    assert certificate.primal <= progress.primal + 1e-10 * scale  # which has the best multiplier
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_gap_is_known_up_to_the_next_kink(groups, seed):
+    """For lines and parabolas, boxes that are infinite or points, and multipliers right at a kink."""
+    rng = np.random.default_rng(seed)
+    n, b = 12, rng.integers(-2, 3, size=max(1, groups)) / 2.0 if groups else np.zeros(1)
+    low, high = -rng.integers(0, 3, size=n) / 2.0, rng.integers(0, 3, size=n) / 2.0
+    group, D = rng.integers(0, max(1, groups), size=n), np.where(rng.random(n) < 0.5, 0.0, 0.5)
+    f, q = np.zeros(n), np.where(rng.random(n) < 0.8, rng.standard_normal(n), rng.integers(-2, 3, size=n) / 2.0)
+    high[(D > 0.0) & (rng.random(n) < 0.3)] = np.inf
+    high[(D == 0.0) & (q <= b[group]) & (rng.random(n) < 0.3)] = np.inf
+    a = np.clip(rng.standard_normal(n), low, high)
+    qp = BoxQP(KernelGram(RBF(0.5), np.eye(n)), q, low, high, D, np.arange(n), group, np.zeros(groups))
+    near = Active.of(qp, a, np.arange(n)).gap_near(q - D * a, b)
+    assert near.at(b) == pytest.approx(gap_at_one_multiplier(qp, a, f, b), abs=1e-12)
+    for g in range(groups):
+        for direction, room in ((1.0, near.rise[g]), (-1.0, near.fall[g])):
+            for share in (0.3, 0.999):
+                other = b.copy()
+                other[g] += direction * share * min(room, 3.0)
+                assert near.reaches(other)
+                assert near.at(other) == pytest.approx(gap_at_one_multiplier(qp, a, f, other), abs=1e-12)
+            other[g] = b[g] + direction * (room + 1e-9)
+            assert math.isinf(room) or not near.reaches(other)
+
+
+def test_samples_that_were_left_out_by_mistake_come_back(monkeypatch):
+    back = []
+    leave_out_all_at_bounds(monkeypatch)
+    widen = RowCache.widen
+    monkeypatch.setattr(RowCache, "widen", lambda self, samples: (back.append(samples.size), widen(self, samples)))
     X, y = noisy(2000)
     solution = minimize(problem_of(X, y, 1.0), Decomposition(), tol=1e-6, max_time=60.0)
     assert solution.status is Status.CONVERGED

@@ -373,15 +373,20 @@ def test_one_number_as_weight_is_a_factor_of_C(make):
     assert make(tol=TOL).fit(X, y, 2.0).objective_ == pytest.approx(make(tol=TOL, C=2.0).fit(X, y).objective_, rel=2e-6)
 
 
-# At 1e8 the kernel itself has lost its digits, and the fit says so.
-@pytest.mark.filterwarnings("ignore:SVC. Stopped because rounding errors:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix, sp.csc_array], ids=["dense", "csr", "csc"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
-def test_gamma_scale_is_one_over_the_variance_wherever_the_data_are(offset):
+def test_gamma_scale_is_one_over_the_variance_wherever_the_data_are(offset, dtype, layout):
     """The variance of timestamps, 1e8 or so, must not drown in its own rounding."""
-    X = np.random.default_rng(0).normal(size=(50, 3)) + offset
-    y = np.arange(50) % 2
-    model = SVC(max_time=5.0).fit(X, y)
-    assert model._gamma == pytest.approx(gamma_of(X), rel=1e-6)
+    rng = np.random.default_rng(0)
+    X = (100.0 * rng.normal(size=(50, 3)) * (rng.random((50, 3)) < 0.7) + offset).astype(dtype)
+    y, weights = np.arange(50) % 2, rng.integers(0, 4, 50)
+    times = np.repeat(np.arange(50), weights)
+    for sample_weight, counted in ((None, X), (weights, X[times])):
+        model = SVC(max_time=5.0).fit(layout(X), y, sample_weight)
+        assert model._gamma == pytest.approx(1.0 / (3.0 * float(counted.astype(np.longdouble).var())), rel=1e-12)
+    copied = SVC(max_time=5.0).fit(layout(X[times]), y[times])
+    assert model._gamma == pytest.approx(copied._gamma, rel=1e-12)
 
 
 # Fitted attributes

@@ -213,7 +213,7 @@ def test_one_half_of_a_kernel_matrix_is_enough_for_its_product(layout, n):
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array], ids=["dense", "csr"])
-@pytest.mark.parametrize(("d", "offset"), [(3, 0.0), (60, 0.0), (60, 100.0)])
+@pytest.mark.parametrize(("d", "offset"), [(3, 0.0), (60, 0.0), (60, 30.0)])
 def test_scores_are_float64_where_they_matter_and_within_their_bound_elsewhere(layout, d, offset):
     X, rng = random_matrix(4000, d) + offset, np.random.default_rng(1)
     w = np.where(rng.random(4000) < 0.3, rng.normal(size=4000), 0.0)

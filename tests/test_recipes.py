@@ -19,6 +19,7 @@ import test_losses
 import test_solvers
 import zoo
 from maxmargin import LinearSVC, Status, minimize
+from maxmargin.operators import KernelGram
 from maxmargin.parts import kernels
 from maxmargin.protocols import Loss
 from maxmargin.solvers import SOLVERS, make_solver
@@ -104,6 +105,17 @@ def test_the_kernel_passes_the_tests_of_kernels(recipes, name, layout):
     assert kernel == recipes.LocalLinear(0.4)
     more = {"layout": layout} if "layout" in inspect.signature(test).parameters else {}
     test(kernel=kernel, expected=local_linear, **more)
+
+
+def test_the_kernel_is_within_its_bound(recipes):
+    kernel, X = recipes.LocalLinear(0.4), np.random.default_rng(0).normal(size=(60, 3))
+    w = np.random.default_rng(1).normal(size=60)
+    difference, exact = X[:, None, :].astype(np.longdouble) - X[None], X.astype(np.longdouble)
+    K = (exact @ exact.T) * np.exp(-np.longdouble(0.4) * (difference**2).sum(axis=2))
+    gram = KernelGram(kernel, X)
+    bound = gram.rounding(w)
+    assert (np.abs(gram.apply(w) - K @ w) <= bound).all()
+    assert (bound <= 1e-11 * np.linalg.norm(X, axis=1) * (np.linalg.norm(X, axis=1) @ np.abs(w))).all()
 
 
 @pytest.mark.parametrize("intercept", ["free", "penalised", None])

@@ -37,8 +37,9 @@ def test_a_solution_is_four_lines(solution):
     status, values, solver, seconds = repr(solution).splitlines()
     assert status == f"Solution: {solution.status}"
     assert values == (
-        f"primal {solution.certificate.primal:.10g}, dual {solution.certificate.dual:.10g}, relative gap "
-        f"{solution.certificate.relative_gap:.2e} (asked for 1e-06)"
+        f"primal {solution.certificate.primal:.10g}, dual {solution.certificate.dual:.10g}, "
+        f"rounding {solution.certificate.error:.0e}, relative gap {solution.certificate.relative_gap:.2e} "
+        "(asked for 1e-06)"
     )
     assert solver == f"dual_coordinate, {solution.iterations} iterations"
     assert seconds.endswith(" seconds")

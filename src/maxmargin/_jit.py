@@ -15,8 +15,10 @@ import inspect
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -40,6 +42,57 @@ def compilation_disabled() -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
+class _Meter:
+    """The seconds in which at least one thread of this process is inside.
+
+    Numba has one lock: while one thread compiles, others that need machine code wait, and they too are inside. Loops
+    that are compiled because others call them are counted with these.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._since = 0.0
+        self._total = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._since = time.perf_counter()
+            self._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._total += time.perf_counter() - self._since
+
+    def inside(self) -> float:
+        """How many there were so far."""
+        with self._lock:
+            return self._total + (time.perf_counter() - self._since if self._inside else 0.0)
+
+    def outside(self) -> float:
+        """A clock that stands still while somebody is inside."""
+        with self._lock:
+            return (self._since if self._inside else time.perf_counter()) - self._total
+
+
+_compiling = _Meter()
+
+
+def seconds_compiling() -> float:
+    """Seconds that this process has spent in compiling loops, or in loading their machine code, in any thread."""
+    return _compiling.inside()
+
+
+def seconds_working() -> float:
+    """A clock for time limits: it stands still while any thread of this process compiles or loads a loop."""
+    return _compiling.outside()
+
+
 class Compiled:
     """A loop that becomes machine code at its first call."""
 
@@ -54,7 +107,7 @@ class Compiled:
     def dispatcher(self) -> Any:
         """Numba's dispatcher for this loop, made once."""
         if self._dispatcher is None:
-            with _lock:
+            with _compiling, _lock:
                 if self._dispatcher is None:
                     self._dispatcher = _make_dispatcher(self.function, self._options)
         return self._dispatcher
@@ -222,7 +275,19 @@ def _make_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> A
         dispatcher.enable_caching()
     except RuntimeError:  # no source file on disk: nothing to cache under
         pass
+    dispatcher.compile = _metered(dispatcher.compile)
     return dispatcher
+
+
+def _metered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba's dispatchers call their ``compile`` for types that they have not met, and that looks on the disk first."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with _compiling:
+            return function(*arguments, **options)
+
+    return call
 
 
 @functools.cache
@@ -298,7 +363,7 @@ def _register_all() -> None:
     """Tell numba about the methods and functions that were marked since the last call."""
     if not _unregistered:
         return
-    with _lock:
+    with _compiling, _lock:
         while _unregistered:
             _unregistered[-1]()
             _unregistered.pop()

@@ -81,6 +81,7 @@ class KernelTraits(NamedTuple):
     positive: bool = False  # whether every matrix of it is positive semi-definite; if not, each matrix is tested
     by_distance: bool = False  # whether pairs are measured by their Manhattan distance, not by their inner product
     of_differences: bool = False  # whether moving all points together changes nothing: they are centred, to round less
+    steepness: float = 0.0  # of kernels of differences: how fast the logarithm of a value falls with the measurement
 
 
 class Kernel(Protocol):
@@ -92,6 +93,16 @@ class Kernel(Protocol):
 
     def similarity(self, m: float, sq_left: float, sq_right: float) -> float:
         """Value of the kernel for the measurement ``m`` (inner product or distance)."""
+
+    def magnitude(self, sq: Float) -> Float:
+        """Numbers for points of these squared lengths: no value is larger than the product of those of its points."""
+
+    def roundings(self, sq: Float, largest: float, terms: float) -> Float:
+        """The error of computed values as a multiple of unit roundoff and of the product of the magnitudes.
+
+        One point has the squared length ``sq``, the other at most ``largest``. The measurement is a sum of ``terms``
+        products or, for kernels of differences, of twice so many positive terms: what cancels is counted elsewhere.
+        """
 
 
 class Vectors(Protocol):
@@ -156,6 +167,12 @@ class Features(Operator, Protocol):
     parts: list[slice]  # of the rows, for threads
     workers: Any  # threads for the parts
     products_passes: float  # what `products` costs
+
+    def column_lengths(self) -> Float:
+        """Norms of the columns."""
+
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up to a score, and to a coefficient, in one sum after another, at most."""
 
     def take(self, samples: Index) -> Features:
         """Some of the rows, copied into memory."""

@@ -18,6 +18,38 @@ import threadpoolctl
 Piece = TypeVar("Piece")
 
 
+class GivenUp(Exception):
+    """A computation was given up between two of its pieces, because there was no more time for it."""
+
+
+class _Patience(threading.local):
+    """When what this thread computes is to be given up."""
+
+    late: Callable[[], bool] | None = None
+
+
+_patience = _Patience()
+
+
+@contextmanager
+def given_up_if(late: Callable[[], bool]) -> Iterator[None]:
+    """Let `GivenUp` end whatever this thread computes in pieces, between two of them, once it is too late.
+
+    What it was about to change may be half done then: this is for what is thrown away. ``late`` must be thread-safe.
+    """
+    outer, _patience.late = _patience.late, late
+    try:
+        yield
+    finally:
+        _patience.late = outer
+
+
+def go_on() -> None:
+    """Between two pieces of something long that knows no `Workers`: raise `GivenUp` if it is too late for the next."""
+    if _patience.late is not None and _patience.late():
+        raise GivenUp
+
+
 class Workers:
     """Up to ``count`` threads, the caller's own among them; they end with the last reference to this object.
 
@@ -29,15 +61,27 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def run(self, work: Callable[[Iterator[Piece]], None], pieces: Sequence[Piece]) -> None:
-        """Call ``work`` in every thread with an iterator over the pieces that nobody has taken yet."""
+        """Call ``work`` in every thread with an iterator over the pieces that nobody has taken yet.
+
+        Raises
+        ------
+        GivenUp
+            If it became too late before all pieces were taken, and the caller is inside of `given_up_if`.
+
+        """
         with one_blas_thread():
-            helpers = min(self.count, len(pieces)) - 1
-            if helpers <= 0:
-                work(iter(pieces))
-                return
+            shared = _Shared(pieces, _patience.late)
+            self._share(work, shared, min(self.count, len(pieces)) - 1)
+            if shared.given_up:
+                raise GivenUp
+
+    def _share(self, work: Callable[[Iterator[Piece]], None], shared: _Shared[Piece], helpers: int) -> None:
+        """Call ``work`` in this thread and in some others."""
+        if helpers <= 0:
+            work(shared)
+        else:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="maxmargin")
-            shared = _Shared(pieces)
             futures = [self._pool.submit(work, shared) for _ in range(helpers)]
             try:
                 work(shared)
@@ -49,10 +93,11 @@ class Workers:
 
 
 class _Shared(Generic[Piece]):
-    """An iterator over a sequence that several threads may use at once."""
+    """An iterator over a sequence that several threads may use at once; it ends early if it becomes too late."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[Piece], late: Callable[[], bool] | None = None) -> None:
         self._pieces, self._next, self._lock = pieces, 0, threading.Lock()
+        self._late, self.given_up = late, False
 
     def __iter__(self) -> Iterator[Piece]:
         return self
@@ -60,6 +105,9 @@ class _Shared(Generic[Piece]):
     def __next__(self) -> Piece:
         with self._lock:
             if self._next >= len(self._pieces):
+                raise StopIteration
+            if self._late is not None and self._late():
+                self._next, self.given_up = len(self._pieces), True
                 raise StopIteration
             self._next += 1
             return self._pieces[self._next - 1]

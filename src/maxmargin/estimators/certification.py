@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery.fitted import (
     DUAL_BOUND_SECONDS,
     Samples,
     best_tube,
+    certified_dual,
     check_fitted_size,
     codes_of,
     dual_bound,
@@ -127,8 +128,8 @@ class Verdict:
 def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Verdict:
     """Judge a fitted model: primal value, dual value and gap of the problem that it claims to have solved.
 
-    Everything is recomputed from the model's coefficients and the data it was fitted on; neither the model's own
-    report nor its tolerance is used.
+    Everything is recomputed from the model's coefficients, its dual variables and the data it was fitted on; neither
+    the model's own report nor its tolerance is used.
 
     Parameters
     ----------
@@ -205,7 +206,8 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
         operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
         problem = hinge_problem(operator, task.y, task.s, loss, intercept)
         w = float_row(model.coef_, len(certificates)) if as_rows else alpha
-        certificates.append(certify_point(problem, Point(w, b, alpha)))
+        dual = certified_dual(model, len(certificates), alpha)
+        certificates.append(certify_point(problem, Point(w, b, dual)))
     power = "" if loss == "hinge" else "^2"
     return _verdict(f"1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)){power}", tasks, certificates)
 
@@ -248,7 +250,7 @@ def _judge_svr(model: Model, data: Samples) -> Verdict:
     w = float_row(model.coef_, 0) if as_rows else alpha
     power = "" if loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |f|^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon){power}"
-    return _verdict(formula, [task], [certify_point(problem, Point(w, b, alpha))])
+    return _verdict(formula, [task], [certify_point(problem, Point(w, b, certified_dual(model, 0, alpha)))])
 
 
 @_judge.register(NuSVR)

@@ -60,7 +60,7 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
     fit_intercept : bool, default=True
         Whether there is an intercept; it is not penalised.
     max_iter : int, default=1000
-        Limit on the epochs of `fit`; -1 for none.
+        Limit on the epochs of `fit`, or on the iterations of another `solver`; -1 for none.
     tol : float, default=1e-3
         Relative duality gap at which to stop.
     shuffle : bool, default=True
@@ -96,7 +96,8 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
     order : {"auto", "cyclic", "permutation", "uniform"}, default="auto"
         How samples are drawn; "auto" is "permutation" with `shuffle`, "cyclic" without.
     solver : str, default="sgd"
-        Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty.
+        Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty. Parameters that
+        say how "sgd" goes about it have to be left at their defaults then; "pegasos" has `order` and `average` too.
     max_time : float, default=None
         Limit of `fit` in seconds; the best point so far is kept.
     callback : callable, default=None

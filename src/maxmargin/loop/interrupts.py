@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -19,6 +21,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.pending = False
+        self._since = math.inf
         self._raise = False
         self._previous: Any = None
         self._depth = 0  # an outer user, such as a fit of many problems, may hand it to inner ones
@@ -49,8 +52,13 @@ class Interrupts:
         finally:
             self._raise = False
 
+    @property
+    def waiting(self) -> float:
+        """For how many seconds somebody has been waiting for an answer to Ctrl-C; negative if nobody has."""
+        return time.perf_counter() - self._since if self.pending else -math.inf
+
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.pending or self._raise:
-            self.pending = True
+        again = self.pending
+        self._since, self.pending = min(self._since, time.perf_counter()), True
+        if again or self._raise:
             raise KeyboardInterrupt
-        self.pending = True

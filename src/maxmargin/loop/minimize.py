@@ -11,14 +11,15 @@ are those of rank 0, whom the others hear once per round.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import astuple
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.communicators import ALONE
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.checkpoint import Checkpoints
@@ -28,7 +29,7 @@ from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.point import Certifiable, Certificate, Point, Status
 from maxmargin.protocols import Array, Communicator
 from maxmargin.solvers.solver import AnySolver, Resumable, State
-from maxmargin.threads import one_blas_thread
+from maxmargin.threads import GivenUp, given_up_if, one_blas_thread
 
 Callback = Callable[[Record], object]
 
@@ -40,6 +41,7 @@ STALL_GROWTH = 4
 HISTORY_LENGTH = 1024
 ENDED = (Status.CONVERGED, Status.STALLED, Status.NOT_SEPARABLE, Status.NOT_CONVEX)  # nothing is left to go on with
 UNLIMITED = 2**62
+GRACE = 0.5  # seconds after Ctrl-C, or after the time limit, for what is going on then; later it is given up
 REMEMBERED: dict[str, Callable[[float], float]] = {  # of the loop, by checkpoints
     "rounds": int,
     "passes": float,
@@ -76,7 +78,8 @@ def minimize(
     max_iter : int, optional
         Limit on the solver's iterations (epochs, pair steps, ...).
     max_time : float, optional
-        Limit in seconds, certification included.
+        Limit in seconds, certification included, but not what it takes to compile loops that are used for the first
+        time. Whatever goes on for half a second longer is given up, and the last certified point is returned.
     callback : callable, optional
         Called with a `Record` after every round; the fit stops if it returns a true value.
     warm : Solution or Point, optional
@@ -106,12 +109,11 @@ def minimize(
     reason = solver.supports(problem)
     if reason is not None:
         raise ValueError(f"solver={solver.name!r} cannot solve this problem: {reason}.")
-    clock = time.perf_counter
     communicator = getattr(problem, "communicator", ALONE)
     own_terms = np.array([float(callback is not None), math.inf if max_time is None else max_time])
     listening, max_time = communicator.broadcast(own_terms).tolist()  # those of rank 0: all have to stop together
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
-    run = _Run(problem, solver, tol, max_time, communicator, clock(), clock)
+    run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
     with one_blas_thread(), interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
         saved = None if checkpoints is None else checkpoints.latest()
@@ -126,9 +128,13 @@ def minimize(
             if limit <= 0:
                 status = run.judge(state, interrupts) or Status.MAX_ITER
                 break
-            state = solver.advance(problem, state, limit)
-            status = run.look(state, interrupts)
-            line.show(run.history[-1])
+            try:
+                with run.round_in_time(state, interrupts):
+                    state = solver.advance(problem, state, limit)
+                status = run.look(state, interrupts)
+            except GivenUp:
+                status = run.break_off(state, interrupts)
+            line.show(run.history[-1], run.compiling)
             stop = callback is not None and bool(callback(run.history[-1]))
             if listening:
                 stop = bool(communicator.broadcast(np.array([float(stop)]))[0])
@@ -148,9 +154,13 @@ def minimize(
 def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate]) -> tuple[Point, Certificate]:
     """The better coefficients and the better dual variables of two points, with what is known of them."""
     (early, before), (late, after) = one, other
-    primal, coefficients = (before.primal, early) if before.primal < after.primal else (after.primal, late)
-    dual, variables = (before.dual, early) if before.dual > after.dual else (after.dual, late)
-    return Point(coefficients.w, coefficients.b, variables.alpha), Certificate(primal, dual, after.passes)
+    lower = before.primal + before.primal_error < after.primal + after.primal_error
+    higher = before.dual - before.dual_error > after.dual - after.dual_error
+    coefficients, primal, variables, dual = early if lower else late, before if lower else after, late, after
+    if higher:
+        variables, dual = early, before
+    parts = Certificate(primal.primal, dual.dual, primal.primal_error, dual.dual_error, after.passes)
+    return Point(coefficients.w, coefficients.b, variables.alpha), parts
 
 
 def _arrays(point: Point) -> dict[str, Array]:
@@ -174,31 +184,35 @@ class _Run:
         tol: float,
         max_time: float,
         communicator: Communicator,
-        began: float,
-        clock: Callable[[], float],
+        can_give_up: bool,
     ) -> None:
         self.problem, self.solver, self.tol, self.max_time = problem, solver, tol, max_time
-        self.communicator, self.began, self.clock = communicator, began, clock
+        self.communicator = communicator
+        self.can_give_up = can_give_up  # what takes too long: others would wait, and a checkpoint needs a whole state
+        self.compiled, self.began = seconds_compiling(), seconds_working()
         self.seconds = 0.0  # since the fit began, as all clients know it
         self.best: tuple[Point, Certificate] | None = None
         self.last: Point | None = None  # judged, though not the best perhaps
         self.history: list[Record] = []
         self.rounds = 0
         self.passes = 0.0  # spent on certificates
-        self.seconds_per_pass = 0.0
+        self.seconds_per_pass = 0.0  # as all clients know it; 0 if nobody does
+        self.measured = 0.0  # the same, of the last certificate
+        self.fastest = math.inf  # the same, of any round: part of a round may be other work
+        self.round_began, self.round_passes = 0.0, 0.0
         self.judged_at = -1  # iterations of the state that was judged last
         self.progress_gap, self.progress_round = math.inf, 0
 
     def look(self, state: State, interrupts: Interrupts) -> Status | None:
         """Decide after a round whether to go on. Certifies if there is reason to."""
         self.rounds += 1
-        own = np.array([self._seconds(), self.seconds_per_pass, float(interrupts.pending)])
+        own = np.array([self._seconds(), self._pace(state), float(interrupts.pending)])
         self.seconds, self.seconds_per_pass, pending = self.communicator.broadcast(own).tolist()
         if pending:
-            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=0.5)
+            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=GRACE)
         if self.seconds + self._reserve(state) >= self.max_time:
             left = self.max_time - self.seconds
-            return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(left, 0.2) * 2.0)
+            return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(2.0 * left, GRACE))
         if self._claims_to_be_done(state) or self._check_is_due(state):
             status = self.judge(state, interrupts)
             if status is not None:
@@ -208,7 +222,7 @@ class _Run:
             if state.exhausted:
                 return Status.STALLED
         else:
-            self._record(state, state.estimate[0], state.estimate[1], certified=False)
+            self._record(state, *state.estimate)
         return self.judge(state, interrupts) or Status.STALLED if self._is_stalled() else None
 
     def judge(self, state: State, interrupts: Interrupts) -> Status | None:
@@ -218,27 +232,29 @@ class _Run:
         """
         if self.judged_at == state.iterations:
             return None
-        began = self.clock()
+        began = self._seconds()
         point = self.solver.point(self.problem, state)
         try:
-            with interrupts.immediate() if self.communicator.size == 1 else nullcontext():  # others would wait
+            with self._certificate_in_time(interrupts):
                 certificate = certify_point(self.problem, point)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, GivenUp):
             if self.best is None:
                 raise
-            return Status.INTERRUPTED
+            return self._told_to_stop(interrupts)
         self.judged_at, self.last = state.iterations, point
         self.passes += certificate.passes
-        if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start may contain compilation
-            self.seconds_per_pass = (self.clock() - began) / certificate.passes
+        if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start also prepares what later ones use
+            self.measured = (self._seconds() - began) / certificate.passes
         if self.best is not None and self.problem.separable:
             point, certificate = best_parts(self.best, (point, certificate))
         if self.best is None or certificate.rank <= self.best[1].rank:
             self.best = point, certificate
-        self._record(state, certificate.primal, certificate.dual, certified=True)
+        self._record(state, certificate.primal, certificate.dual, certificate.error)
         status = self.problem.conclusion(certificate)
         if certificate.relative_gap <= self.tol and status is not Status.NOT_SEPARABLE:
             status = Status.CONVERGED
+        elif status is None and certificate.lost_in_rounding:
+            status = Status.STALLED  # a smaller gap would prove no more
         state.doubted = status is None
         return status
 
@@ -256,6 +272,7 @@ class _Run:
             seconds=self._seconds(),
             history=tuple(self.history),
             last=self.last,
+            compiling=self.compiling,
         )
 
     def saved(self, state: State) -> dict[str, Array]:
@@ -264,7 +281,7 @@ class _Run:
         point, certificate = self.best
         arrays = {"best_" + name: value for name, value in _arrays(point).items()}
         numbers = [getattr(self, name) for name in REMEMBERED]
-        arrays["remembered"] = np.array([*numbers, certificate.primal, certificate.dual, certificate.passes])
+        arrays["remembered"] = np.array([*numbers, *astuple(certificate)])
         if isinstance(self.solver, Resumable):
             state_of = self.solver.saved(state)
         else:
@@ -274,23 +291,62 @@ class _Run:
     def resume(self, saved: dict[str, Array]) -> tuple[Any, Status | None]:
         """The state of a checkpoint, and the status if it is good enough already."""
         parts = {name.removeprefix("solver_"): value for name, value in saved.items() if name.startswith("solver_")}
-        *numbers, primal, dual, passes = saved["remembered"].tolist()
+        remembered = saved["remembered"].tolist()
+        numbers, certificate = remembered[: len(REMEMBERED)], Certificate(*remembered[len(REMEMBERED) :])
         best = {name.removeprefix("best_"): value for name, value in saved.items() if name.startswith("best_")}
-        self.best = _point(best), Certificate(primal, dual, passes)
+        self.best = _point(best), certificate
         if isinstance(self.solver, Resumable):
             for (name, kind), number in zip(REMEMBERED.items(), numbers, strict=True):
                 setattr(self, name, kind(number))
             state = self.solver.restored(self.problem, parts)
         else:
             state = self.solver.start(self.problem, _point(parts))
-        self._record(state, primal, dual, certified=True)
-        return state, Status.CONVERGED if self.best[1].relative_gap <= self.tol else None
+        self._record(state, certificate.primal, certificate.dual, certificate.error)
+        return state, Status.CONVERGED if certificate.relative_gap <= self.tol else None
+
+    @contextmanager
+    def round_in_time(self, state: State, interrupts: Interrupts) -> Iterator[None]:
+        """Give a round up if it goes on for long after Ctrl-C or the time limit; at once if nothing is lost by that."""
+        self.round_began, self.round_passes = self._seconds(), state.counters["passes"]
+        grace = 0.0 if state.keeps_its_point else GRACE
+        limit = self.max_time - self._reserve(state) if state.keeps_its_point else self.max_time + GRACE
+        if not self.can_give_up:
+            yield
+            return
+        with given_up_if(lambda: interrupts.waiting >= grace or self._seconds() >= limit):
+            yield
+
+    def break_off(self, state: State, interrupts: Interrupts) -> Status:
+        """End after a round that was given up, whose state counts only if it has kept its point."""
+        status = self._told_to_stop(interrupts)
+        if state.keeps_its_point:
+            return self._stop_in_time(state, interrupts, status, GRACE)
+        self._record(state, math.inf, -math.inf)
+        return status
+
+    @contextmanager
+    def _certificate_in_time(self, interrupts: Interrupts) -> Iterator[None]:
+        """Give a certificate up if it takes long after Ctrl-C, or much longer than the time that it was given.
+
+        Without any certified point there is nothing to return instead. Clients would wait for each other.
+        """
+        if self.communicator.size > 1:
+            yield
+            return
+        limit = self.max_time + max(GRACE, self.max_time - self._seconds())
+        if self.best is None:
+            limit = math.inf
+        with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= GRACE or self._seconds() >= limit):
+            yield
+
+    def _told_to_stop(self, interrupts: Interrupts) -> Status:
+        return Status.INTERRUPTED if interrupts.pending else Status.MAX_TIME
 
     def _stop_in_time(self, state: State, interrupts: Interrupts, status: Status, patience: float) -> Status:
         """Judge the last point too, unless that would take longer than the user should wait."""
         if self._reserve(state) <= patience:
             return self.judge(state, interrupts) or status
-        self._record(state, state.estimate[0], state.estimate[1], certified=False)
+        self._record(state, *state.estimate)
         return status
 
     def _claims_to_be_done(self, state: State) -> bool:
@@ -309,16 +365,33 @@ class _Run:
             self.progress_gap, self.progress_round = gap, self.rounds
         return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)
 
-    def _record(self, state: State, primal: float, dual: float, certified: bool) -> None:
+    def _record(self, state: State, primal: float, dual: float, error: float | None = None) -> None:
+        """A line of the history: of a certificate with its error, or of the solver's own estimate."""
         if len(self.history) >= HISTORY_LENGTH:  # thin out: a long fit is drawn well enough by every other line
             self.history = self.history[::2]
         counters = dict(state.counters)
         if traffic := getattr(self.communicator, "traffic", None):
             counters |= traffic.counters
-        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters))
+        certified = error is not None
+        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters, error or 0.0))
 
     def _seconds(self) -> float:
-        return self.clock() - self.began
+        return seconds_working() - self.began
+
+    @property
+    def compiling(self) -> float:
+        """Seconds that were spent in compiling since the fit began."""
+        return seconds_compiling() - self.compiled
+
+    def _pace(self, state: State) -> float:
+        """Seconds that a pass takes: those of the last certificate or, before there is one, of the fastest round.
+
+        Rounds also do other work, some of them hardly anything else. Sets: ``fastest``.
+        """
+        passes = state.counters["passes"] - self.round_passes
+        if passes > 0.0:
+            self.fastest = min(self.fastest, (self._seconds() - self.round_began) / passes)
+        return self.measured or (self.fastest if math.isfinite(self.fastest) else 0.0)
 
     def _reserve(self, state: State) -> float:
         """Seconds that a certificate of the present point would take."""

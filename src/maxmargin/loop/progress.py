@@ -8,7 +8,7 @@ import sys
 import time
 from types import TracebackType
 
-from maxmargin.loop.solution import Record
+from maxmargin.loop.solution import Record, beside
 
 
 class ProgressLine:
@@ -20,6 +20,7 @@ class ProgressLine:
         self.last = -math.inf
         self.width = 0
         self.record: Record | None = None
+        self.compiling = 0.0  # seconds of it so far
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -32,9 +33,9 @@ class ProgressLine:
             sys.stderr.write("\n")
             sys.stderr.flush()
 
-    def show(self, record: Record) -> None:
+    def show(self, record: Record, compiling: float = 0.0) -> None:
         """Rewrite the line if it is old enough."""
-        self.record = record
+        self.record, self.compiling = record, compiling
         if self.shown and time.perf_counter() - self.last >= self.seconds_between:
             self.last = time.perf_counter()
             self._write(
@@ -53,7 +54,7 @@ class ProgressLine:
             counters += f"; time: {', '.join(shares)}"
         return (
             f"{self.name}: {record.iterations} iterations ({rate:.3g}/s), relative gap {record.relative_gap:.2e}"
-            f" -> {self.tol:.0e}, {record.seconds:.1f} s{self._time_left(record)}{counters}"
+            f" -> {self.tol:.0e}, {record.seconds:.1f} s{beside(self.compiling)}{self._time_left(record)}{counters}"
         )
 
     def _time_left(self, record: Record) -> str:

@@ -10,6 +10,7 @@ from maxmargin.problems.point import Certificate, Point, Status
 
 WIDTH, HEIGHT = 480, 160  # of the picture of the gap, in pixels
 LEAST_GAP = 1e-17  # that is drawn: a gap of zero has no logarithm
+NOTICEABLE = 0.1  # seconds of compiling
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,12 @@ class Record:
     dual: float
     certified: bool  # recomputed from scratch, or the solver's own estimate
     counters: dict[str, float] = field(default_factory=dict)
+    error: float = 0.0  # a bound on the rounding errors of both values, if they were recomputed
 
     @property
     def relative_gap(self) -> float:
-        """Relative duality gap of this line."""
-        return Certificate(self.primal, self.dual).relative_gap
+        """Relative duality gap of this line, its error included."""
+        return Certificate(self.primal, self.dual, self.error).relative_gap
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,9 +41,10 @@ class Solution:
     solver: str
     tol: float
     iterations: int
-    seconds: float
+    seconds: float  # without those of compiling
     history: tuple[Record, ...] = ()
     last: Point | None = None  # the point that was judged last: where a warm start goes on
+    compiling: float = 0.0  # seconds in which loops were compiled, or loaded, while this ran
 
     def __getstate__(self) -> dict[str, object]:
         # The status by name: skops cannot restore members of an Enum.
@@ -56,7 +59,7 @@ class Solution:
         """The status with its numbers, in one sentence."""
         return (
             f"{self.status}: relative gap {self.certificate.relative_gap:.2e} (asked for {self.tol:.0e}) "
-            f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s."
+            f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s{beside(self.compiling)}."
         )
 
     def __repr__(self) -> str:
@@ -72,11 +75,16 @@ class Solution:
         certificate = self.certificate
         return [
             f"Solution: {self.status}",
-            f"primal {certificate.primal:.10g}, dual {certificate.dual:.10g}, relative gap "
-            f"{certificate.relative_gap:.2e} (asked for {self.tol:.0e})",
+            f"primal {certificate.primal:.10g}, dual {certificate.dual:.10g}, rounding {certificate.error:.0e}, "
+            f"relative gap {certificate.relative_gap:.2e} (asked for {self.tol:.0e})",
             f"{self.solver}, {self.iterations} iterations",
-            f"{self.seconds:.3g} seconds",
+            f"{self.seconds:.3g} seconds{beside(self.compiling)}",
         ]
+
+
+def beside(compiling: float) -> str:
+    """A clause about the seconds that went into compiling, if anybody can have noticed them."""
+    return f", not counting {compiling:.1f} s of compiling" if compiling >= NOTICEABLE else ""
 
 
 def _picture(history: tuple[Record, ...], tol: float) -> str:

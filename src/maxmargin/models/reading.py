@@ -38,6 +38,7 @@ from maxmargin.models.rules import (
     ATTRIBUTES,
     CLASSES,
     FIELDS,
+    LATER_FIELDS,
     OPTIONAL,
     are_sizes,
     check_fields,
@@ -293,7 +294,8 @@ class _Decoder:
     def _decode_record(self, node: Node) -> object:
         kind = next(iter(node))
         _expect_keys(node, {kind}, {"place"})
-        parts = _expect_keys(node[kind], set(FIELDS[kind]))
+        later = LATER_FIELDS.get(kind, set())
+        parts = _expect_keys(node[kind], set(FIELDS[kind]) - later, later)
         fields = {name: self.decode(item) for name, item in parts.items()}
         check_fields(kind, fields)
         record = RECORDS[kind](**fields)

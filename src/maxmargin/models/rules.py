@@ -200,7 +200,13 @@ FIELDS: dict[str, dict[str, _Rule]] = {
             lambda value, _: value is None or (_is_array(value, "f") and value.ndim == 1),
         ),
     },
-    "Certificate": {"primal": _NUMBER, "dual": _NUMBER, "passes": _NUMBER},
+    "Certificate": {
+        "primal": _NUMBER,
+        "dual": _NUMBER,
+        "primal_error": _NUMBER,
+        "dual_error": _NUMBER,
+        "passes": _NUMBER,
+    },
     "Record": {
         "seconds": _NUMBER,
         "iterations": _COUNT,
@@ -215,6 +221,7 @@ FIELDS: dict[str, dict[str, _Rule]] = {
                 and all(isinstance(k, str) and (_is_number(v) or is_nan(v)) for k, v in value.items())
             ),
         ),
+        "error": _NUMBER,
     },
     "Solution": {
         "point": _Rule("a Point", lambda value, _: isinstance(value, Point)),
@@ -229,7 +236,15 @@ FIELDS: dict[str, dict[str, _Rule]] = {
             "a list of Records",
             lambda value, _: isinstance(value, tuple) and all(isinstance(item, Record) for item in value),
         ),
+        "compiling": _NUMBER,
     },
+}
+
+# Fields that files of earlier versions do not have; they have defaults.
+LATER_FIELDS = {
+    "Certificate": {"primal_error", "dual_error"},
+    "Record": {"error"},
+    "Solution": {"compiling"},
 }
 
 
@@ -264,7 +279,7 @@ def check_model(model: BaseEstimator) -> None:
 def check_fields(kind: str, fields: dict[str, object]) -> None:
     """Refuse a record whose fields are not what its class says."""
     for name, rule in FIELDS[kind].items():
-        if not rule.holds(fields[name], {}):
+        if name in fields and not rule.holds(fields[name], {}):
             raise Refusal(f"The field {name} of a {kind} is not {rule.words}; fit and save the model again.")
 
 

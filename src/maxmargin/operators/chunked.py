@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike
 
-from maxmargin.operators.rows import Matrix, Rows, even_parts, is_sparse, scores_of
+from maxmargin.operators.rows import VANISHING_SQUARE, Matrix, Rows, even_parts, is_sparse, scores_of
 from maxmargin.protocols import Array, Float, Index, LocalRows
 from maxmargin.threads import Workers
 
@@ -139,7 +139,8 @@ class Chunks:
         self.n_samples, self.n_features = X.shape
         self.total_samples, self.entries = self.n_samples, X.entries
         self.parts = even_parts(self.n_samples, self.entries)
-        self.room = max(1, max(some.stop - some.start for some in X.stretches) // 2)  # they are copied twice
+        self.longest = max(some.stop - some.start for some in X.stretches)
+        self.room = max(1, self.longest // 2)  # they are copied twice
 
     def take(self, samples: Index) -> Rows:
         """Some of the rows, copied into memory."""
@@ -198,6 +199,14 @@ class Chunks:
 
         self._sweep(work)
         return out
+
+    def column_lengths(self) -> Float:
+        """Norms of the columns, not smaller than they are."""
+        return np.sqrt(self.matrix.column_squares + self.n_samples * VANISHING_SQUARE)
+
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up to a score, and to a coefficient, in one sum after another."""
+        return self.n_features, self.longest + len(self.matrix.stretches)
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from maxmargin.operators.rows import Matrix, Rows, is_sparse
+import numpy as np
+
+from maxmargin.operators.rows import VANISHING_SQUARE, Matrix, Rows, is_sparse
 from maxmargin.protocols import Float
 from maxmargin.threads import Workers
 
@@ -32,6 +34,15 @@ class Columns:
     def squared_lengths(self) -> Float:
         """Squared norms of the columns."""
         return self.transposed.squared_lengths()
+
+    def column_lengths(self) -> Float:
+        """Norms of the columns, not smaller than they are."""
+        return np.sqrt(self.squared_lengths() + self.n_samples * VANISHING_SQUARE)
+
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up to a score, and to a coefficient, in one sum after another."""
+        of_scores, of_coefficients = self.transposed.terms()
+        return of_coefficients, of_scores
 
     def passes(self, w: Float) -> float:
         """One product reads the matrix once."""

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
+from maxmargin.numerics.rounding import DOUBLE, roundings
+from maxmargin.operators.differences import Measuring
 from maxmargin.operators.points import Points, points_of
-from maxmargin.operators.rows import Matrix, is_sparse
-from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, rounding_of_rbf, stretches
+from maxmargin.operators.rows import Matrix, dense64, is_sparse
+from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
@@ -24,6 +26,9 @@ from maxmargin.threads import Workers
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
+SINGLE_ERROR = 1e-2  # of float32 values relative to their magnitudes: with more of it, rows are of no use to solvers
+NO_SINGLE_VALUE = 1e-37  # a float32 value that is smaller may be lost altogether
+SECOND_ORDER = 1.0 + 1e-6  # times a bound, for products of rounding errors and for those of the bound itself
 
 
 # Samples as a kind of matrix likes them for columns: as points, or by their numbers.
@@ -57,6 +62,14 @@ class Gram(ABC):
     def sums(self, weights: Float, columns: Any) -> Float:
         """``K[columns, :] @ weights`` with float64 sums of values in the precision of the columns."""
 
+    @abstractmethod
+    def rounding(self, w: Float) -> Float:
+        """How far each entry of ``apply(w)`` may be from ``K w`` in exact arithmetic: a bound for the worst case.
+
+        ``K`` is the kernel of the samples exactly as they are stored, or the matrix that was given. For the latter the
+        bound holds if it is positive semi-definite.
+        """
+
     def block(self, rows: Index) -> Float:
         """``K[rows, :]`` in float64."""
         out = np.empty((len(rows), self.n_samples))
@@ -78,6 +91,10 @@ class Gram(ABC):
     def passes(self, w: Float) -> float:
         """Share of the rows that ``apply`` has to evaluate."""
         return float(np.count_nonzero(w)) / max(1, self.n_samples)
+
+    def may_meet(self, some: Index, others: Index) -> bool:
+        """Whether the hulls of some samples and of others, as the kernel sees them, can have a common point."""
+        return True
 
     @cached_property
     def fits_single(self) -> bool:
@@ -124,8 +141,18 @@ class KernelGram(Gram):
 
     @cached_property
     def fits_single(self) -> bool:
-        """Whether neither squared lengths nor kernel values leave the range of float32."""
-        return _is_moderate(self._all_columns.sq) and _is_moderate(self.diagonal())
+        """Whether neither squared lengths nor kernel values leave the range of float32, or lose most of its digits."""
+        sq = self._doubles.sq
+        if self.kernel.traits.by_distance:  # float64 samples are not centred for distances, float32 ones are
+            sq = points_of(self.X, centre_for(self.kernel, self.X, np.float32), np.float64).sq
+        error = Measuring.of(self.kernel, self._doubles).usual_in_single(float(sq.max(initial=0.0)))
+        return _is_moderate(sq) and _is_moderate(self.diagonal()) and error < SINGLE_ERROR
+
+    def may_meet(self, some: Index, others: Index) -> bool:
+        """Kernels of differences make distinct samples independent: only samples that are equal can meet."""
+        if not self.kernel.traits.of_differences:
+            return True
+        return not _rows_as_bytes(self.X[some]).isdisjoint(_rows_as_bytes(self.X[others]))
 
     def diagonal(self) -> Float:
         """``k(x_i, x_i)``."""
@@ -147,19 +174,28 @@ class KernelGram(Gram):
         """``K[columns, :] @ weights``."""
         return self.tiles.sums(self.columns(None, columns.dtype), weights[None, :], columns)[0]
 
+    def rounding(self, w: Float) -> Float:
+        """A bound on the error of each entry of ``apply(w)``, from the errors of kernel values and of their sums."""
+        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
+        errors = measuring.error(sq, float(sq[np.flatnonzero(w)].max(initial=0.0)))
+        return rounding_of_sums(w, measuring.magnitude(sq), errors)
+
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``: among the support vectors from one half of the matrix, elsewhere first in float32.
 
         Only for the Gaussian kernel, where the rounding of float32 is known relative to each value.
         """
         support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
-        if not isinstance(self.kernel, RBF) or support.size * rest.size < SCREENED_VALUES or not self.fits_single:
+        few = support.size * rest.size < SCREENED_VALUES
+        if few or not isinstance(self.kernel, RBF) or not self.fits_single or not _is_moderate(w):
             return self.apply(w)
         z = np.empty(self.n_samples)
         z[support] = self.tiles.symmetric_sums(self._doubles.take(support), w[support])
-        z[rest], size = self.tiles.sums(self._singles, np.stack([w, np.abs(w)]), self._singles.take(rest))
-        sq = self._doubles.sq
-        error = rounding_of_rbf(self.kernel, self.X.shape[1], sq[rest], float(sq[support].max(initial=0.0))) * size
+        singles = self._singles
+        z[rest], size = self.tiles.sums(singles, np.stack([w, np.abs(w)]), singles.take(rest))
+        largest = float(singles.sq[support].max(initial=0.0))
+        relative = Measuring.of(self.kernel, singles).as_sums(singles.sq[rest], largest, singles.rows_per_tile)
+        error = relative * size + NO_SINGLE_VALUE * float(np.abs(w).sum())
         doubtful = rest[matters(rest, z[rest], error)]
         if doubtful.size:
             z[doubtful] = self.sums(w, self._doubles.take(doubtful))
@@ -167,11 +203,11 @@ class KernelGram(Gram):
 
     @cached_property
     def _doubles(self) -> Points:
-        return points_of(self.X, centre_for(self.kernel, self.X), np.float64)
+        return points_of(self.X, centre_for(self.kernel, self.X, np.float64), np.float64)
 
     @cached_property
     def _singles(self) -> Points:
-        return points_of(self.X, centre_for(self.kernel, self.X), np.float32).stored()
+        return points_of(self.X, centre_for(self.kernel, self.X, np.float32), np.float32).stored()
 
     @cached_property
     def _all_columns(self) -> Points:
@@ -201,6 +237,10 @@ class _GivenGram(Gram):
         for part in stretches(support.size, max(1, LEFT_VALUES // max(1, columns.size))):
             out += weights[support[part]] @ self.between(support[part], columns)
         return out
+
+    def rounding(self, w: Float) -> Float:
+        """A bound on the error of each entry of ``apply(w)``: that of a sum, since the values are what they are."""
+        return rounding_of_sums(w, np.sqrt(np.maximum(self.diagonal(), 0.0)), 0.0)
 
 
 class PrecomputedGram(_GivenGram):
@@ -305,6 +345,10 @@ class StoredGram(Gram):
             out += weights[support[part]] @ self.K[support[part]][:, columns].astype(np.float64)
         return out
 
+    def rounding(self, w: Float) -> Float:
+        """A bound on the error of each entry of ``apply(w)``, which evaluates float64 values."""
+        return self.gram.rounding(w)
+
 
 def checked_values(values: Any, shape: tuple[int, int]) -> Float:
     """What a user's kernel returned, if it is a finite matrix of the right shape."""
@@ -329,9 +373,31 @@ def checked_values(values: Any, shape: tuple[int, int]) -> Float:
     return values
 
 
-def dense64(X: Matrix) -> Float:
-    """A matrix as a dense float64 array."""
-    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+def _rows_as_bytes(X: Matrix) -> set[bytes]:
+    """Every row as something that is equal for equal rows: zeros have no sign, and sparse ones are not stored."""
+    if not is_sparse(X):
+        return {row.tobytes() for row in X + 0.0}
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return {X[[i]].indices.tobytes() + X[[i]].data.tobytes() for i in range(X.shape[0])}
+
+
+def rounding_of_sums(w: Float, magnitudes: Float, errors: Float | float, unit: float = DOUBLE) -> Float:
+    """A bound on the error of ``K w`` if no value is larger than the product of the magnitudes of its two samples.
+
+    ``errors`` are those of the values of each row, relative to these products; ``unit`` is that of the sums, which may
+    have any order.
+    """
+    support = np.flatnonzero(w)
+    if not support.size:
+        return np.zeros(magnitudes.size)
+    with np.errstate(all="ignore"):
+        weights = np.abs(w[support])
+        total = float((magnitudes[support] * weights).sum())
+        bound = SECOND_ORDER * (errors + roundings(support.size + 4.0, unit)) * magnitudes * total
+        bound += 1e-300 * (1.0 + weights.sum())  # for products that are too small for normal numbers
+    return np.where(np.isnan(bound), np.inf, bound)
 
 
 def _is_moderate(values: Float) -> bool:

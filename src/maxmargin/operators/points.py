@@ -7,6 +7,7 @@ they use, and every other row is swept over it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,6 +39,16 @@ class DensePoints:
         return int(self.X.shape[0])
 
     @property
+    def terms(self) -> int:
+        """Of an inner product."""
+        return int(self.X.shape[1])
+
+    @cached_property
+    def largest(self) -> float:
+        """Squared length."""
+        return float(self.sq.max(initial=0.0))
+
+    @property
     def converted(self) -> bool:
         """Whether the rows are stored as they are used."""
         return self.centre is None and self.X.dtype == self.dtype
@@ -61,7 +72,8 @@ class DensePoints:
 
     def products(self, left: Array, start: int, stop: int, out: Array) -> None:
         """Inner products of ``left`` with a stretch of the points. Sets: ``out``."""
-        np.matmul(left, self._tile(start, stop).T, out=out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.matmul(left, self._tile(start, stop).T, out=out)
 
     def distances(self, left: Array, start: int, stop: int, out: Array) -> None:
         """Manhattan distances of ``left`` to a stretch of the points. Sets: ``out``."""
@@ -109,6 +121,16 @@ class SparsePoints:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @cached_property
+    def terms(self) -> int:
+        """Of an inner product, at most."""
+        return int(np.diff(self.X.indptr).max(initial=0))
+
+    @cached_property
+    def largest(self) -> float:
+        """Squared length."""
+        return float(self.sq.max(initial=0.0))
 
     def stored(self) -> SparsePoints:
         """Nothing to convert."""

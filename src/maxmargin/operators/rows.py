@@ -22,6 +22,7 @@ TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at han
 PART_WORK = 2**20  # entries, for one thread at a time: about a millisecond; a thread wakes up in a tenth of that
 ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, takes about as long as these
 MOST_PARTS = 16  # of a matrix
+VANISHING_SQUARE = 1e-307  # more than what a square can lose by falling below the normal numbers
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
 Sparse: TypeAlias = sp.csr_array | sp.csr_matrix  # what other formats are brought into
 Matrix: TypeAlias = Array | Sparse
@@ -30,6 +31,11 @@ Matrix: TypeAlias = Array | Sparse
 def is_sparse(X: object) -> TypeIs[Sparse]:
     """Whether ``X`` is a scipy sparse array or matrix."""
     return bool(sp.issparse(X))
+
+
+def dense64(X: Matrix) -> Float:
+    """A matrix as a dense float64 array."""
+    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
 def vectors_of(X: Matrix) -> DenseVectors | SparseVectors:
@@ -73,6 +79,7 @@ class Rows:
         self.entries = int(self.vectors[0].size)
         self.parts = even_parts(self.n_samples, self.entries)
         self.room = self.total_samples = self.n_samples
+        self._column_lengths: Float | None = None
 
     @property
     def matrix(self) -> Matrix:
@@ -104,10 +111,14 @@ class Rows:
         """``X^T alpha``."""
         return self._sum_over_rows(add_combination, alpha)
 
+    @property
+    def _summed_parts(self) -> list[slice]:
+        """Every part has a sum of its own, so these must be much smaller than the parts."""
+        return even_parts(self.n_samples, self.entries, least=4 * self.n_features)
+
     def _sum_over_rows(self, add: Callable[[Vectors, int, int, Float, Float], None], weights: Float) -> Float:
         """What ``add`` adds up of all rows."""
-        # Every part has a sum of its own: they must be much smaller than the part.
-        parts = even_parts(self.n_samples, self.entries, least=4 * self.n_features)
+        parts = self._summed_parts
         sums = np.zeros((len(parts), self.n_features))
 
         def work(numbers: Iterator[int]) -> None:
@@ -124,6 +135,20 @@ class Rows:
     def squared_lengths(self) -> Float:
         """Squared norms of the rows."""
         return squared_lengths(self.vectors, self.n_samples)
+
+    def column_lengths(self) -> Float:
+        """Norms of the columns, not smaller than they are: squares of tiny numbers vanish."""
+        if self._column_lengths is None:
+            squares = self.column_squares(np.ones(self.n_samples))
+            self._column_lengths = np.sqrt(squares + self.n_samples * VANISHING_SQUARE)
+        return self._column_lengths
+
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up to a score, and to a coefficient of `adjoint`, in one sum after another."""
+        parts, longest = self._summed_parts, self.n_features
+        if isinstance(self.vectors, SparseVectors):
+            longest = int(np.diff(self.vectors.indptr.view(np.int64)).max(initial=0))
+        return longest, max((part.stop - part.start for part in parts), default=0) + len(parts)
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""

@@ -30,9 +30,8 @@ class Sharded:
         self.rows, self.communicator = rows, communicator
         self.n_samples, self.n_features = rows.n_samples, rows.n_features
         self.room, self.parts, self.workers = rows.room, rows.parts, rows.workers
-        figures = communicator.allgather(
-            np.array([rows.n_features, rows.entries, rows.n_samples, rows.products_passes], dtype=np.float64)
-        )
+        own = [rows.n_features, rows.entries, rows.n_samples, rows.products_passes, *rows.terms()]
+        figures = communicator.allgather(np.array(own, dtype=np.float64))
         widths = figures[:, 0].astype(int).tolist()
         if len(set(widths)) > 1:
             raise ValueError(
@@ -41,6 +40,8 @@ class Sharded:
             )
         self.entries, self.total_samples = (int(total) for total in figures[:, 1:3].sum(axis=0))
         self.products_passes = float(figures[:, 3].max())
+        self._terms = int(figures[:, 4].max()), int(figures[:, 5].max()) + communicator.size
+        self._column_lengths: Float | None = None
 
     def take(self, samples: Index) -> Sharded:
         """Some of the rows of each client, copied into memory."""
@@ -66,6 +67,16 @@ class Sharded:
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``, over the rows of all."""
         return self.communicator.allreduce(self.rows.column_squares(s))
+
+    def column_lengths(self) -> Float:
+        """Norms of the columns over the rows of all, which cost a round when they are asked for the first time."""
+        if self._column_lengths is None:
+            self._column_lengths = np.sqrt(self.communicator.allreduce(self.rows.column_lengths() ** 2))
+        return self._column_lengths
+
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up to a score, and to a coefficient, in one sum after another."""
+        return self._terms
 
     def beyond(self, limits: Float) -> Array:
         """Whether each row of this client has an entry that is larger, without its sign, than that of its column."""

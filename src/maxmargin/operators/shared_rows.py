@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import DTypeLike
 
-from maxmargin.operators.gram import Gram, Prepared
+from maxmargin.numerics.rounding import SINGLE
+from maxmargin.operators.gram import Gram, Prepared, rounding_of_sums
 from maxmargin.protocols import Array, Float, Index
 
 DOUBLE_SAMPLES = 1024  # up to here float64 costs little
@@ -74,6 +75,12 @@ class SharedRows(Gram):
         for k in np.flatnonzero(rest.any(axis=1)):
             out[k] += self.gram.sums(rest[k], self._all)
         return out if columns.size == self.n_samples else out[:, columns]
+
+    def rounding(self, w: Float) -> Float:
+        """A bound on the error of each entry of ``apply(w)``. Float32 values count as the matrix itself."""
+        if self.dtype == np.float64:
+            return self.gram.rounding(w)
+        return rounding_of_sums(w, np.sqrt(np.maximum(self._diagonal, 0.0)), 0.0, SINGLE)
 
     @cached_property
     def _all(self) -> Prepared:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from maxmargin._jit import compiled
-from maxmargin.operators.points import DensePoints, Points, points_of
-from maxmargin.operators.rows import Matrix, is_sparse
+from maxmargin.numerics.rounding import DOUBLE, roundings
+from maxmargin.operators.differences import Measuring, sum_differences
+from maxmargin.operators.points import DensePoints, Points, SparsePoints, points_of
+from maxmargin.operators.rows import Matrix, is_sparse, scores_of, squared_lengths, vectors_of
+from maxmargin.operators.vectors import SparseVectors
 from maxmargin.parts.kernels import in_precision
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
@@ -27,7 +29,6 @@ LEFT_VALUES = 2**22  # of the samples that are laid out for tiles at a time
 PREDICTED_AT_A_TIME = 2**14  # samples
 SYMMETRIC_TILE, SYMMETRIC_TABLE = (480, 240), (64, 1920)  # rows and columns of a tile; multiples of each other
 LAID_OUT = 4  # times as much as for tiles in general may be laid out, if that halves the work
-SINGLE_ROUNDING = 6e-8  # unit roundoff of float32
 
 
 class Tiles:
@@ -42,11 +43,11 @@ class Tiles:
     ) -> None:
         """``out[slots] = scale * k(left[samples], columns) + shift``."""
         kernel, number = in_precision(self.kernel, columns.dtype.type), columns.dtype.type
+        pairs = self._pairs(left, columns)
 
         def work(tiles: Iterator[tuple[slice, Any, slice]]) -> None:
             for rows, some, stretch in tiles:
-                m = self._measure(some, rows, columns, stretch)
-                sq_left, sq_right = left.sq[samples[rows]], columns.sq[stretch]
+                m, sq_left, sq_right = pairs.measure(some, samples[rows], stretch)
                 _to_rows(kernel, m, sq_left, sq_right, number(scale), number(shift), out, slots[rows], stretch.start)
 
         for group in stretches(samples.size, _rows_at_a_time(left)):
@@ -60,15 +61,15 @@ class Tiles:
         """``weights @ k(left, columns)``: one row per row of ``weights``."""
         kernel = in_precision(self.kernel, columns.dtype.type)
         support = np.flatnonzero(weights.any(axis=0))
-        sq_left, w = left.sq[support], weights[:, support].astype(columns.dtype)
+        w, pairs = weights[:, support].astype(columns.dtype), self._pairs(left, columns)
         out = np.zeros((weights.shape[0], len(columns)))
         tall = slice(0, min(left.rows_per_tile, max(1, support.size)))
 
         def work(tiles: Iterator[tuple[list[tuple[slice, Any]], slice]]) -> None:
             for lefts, stretch in tiles:
                 for rows, some in lefts:
-                    m = self._measure(some, rows, columns, stretch)
-                    _map(kernel, m, sq_left[rows], columns.sq[stretch])
+                    m, *sq = pairs.measure(some, support[rows], stretch)
+                    _map(kernel, m, *sq)
                     if w.shape[0] <= FEW_SUMS:
                         for total, part in zip(out, w, strict=True):
                             total[stretch] += part[rows] @ m
@@ -90,14 +91,15 @@ class Tiles:
         lefts = [(rows, points.left(np.arange(rows.start, rows.stop))) for rows in stretches(n, height)]
         units = list(stretches(n, max(height, width)))  # whose columns see each other twice
         out, mirrored = np.zeros(n), [np.zeros(unit.start) for unit in units]
+        pairs = self._pairs(points, points)
 
         def work(numbers: Iterator[int]) -> None:
             for number in numbers:
                 unit, back = units[number], mirrored[number]
                 for stretch in stretches(unit.stop - unit.start, width, unit.start):
                     for rows, some in lefts[: -(-unit.stop // height)]:
-                        m = self._measure(some, rows, points, stretch)
-                        _map(self.kernel, m, points.sq[rows], points.sq[stretch])
+                        m, *sq = pairs.measure(some, rows, stretch)
+                        _map(self.kernel, m, *sq)
                         out[stretch] += w[rows] @ m
                         if rows.start < unit.start:
                             back[rows] += m @ w[stretch]
@@ -113,38 +115,76 @@ class Tiles:
         share = -(-len(columns) // (16 * LEAST_TILES)) * 16  # or some threads would have nothing to do
         return list(stretches(len(columns), min(width, max(share, NARROW_TILE))))
 
-    def _measure(self, some: Any, rows: slice, columns: Points, stretch: slice) -> Array:
-        """The measurements of a tile, in memory that this thread uses again and again."""
-        shape = rows.stop - rows.start, stretch.stop - stretch.start
-        memory = getattr(self._scratch, columns.dtype.name, None)
-        if memory is None or memory.size < shape[0] * shape[1]:
-            memory = np.empty(max(TILE_BYTES // columns.dtype.itemsize, shape[0] * shape[1]), dtype=columns.dtype)
-            setattr(self._scratch, columns.dtype.name, memory)
-        out = memory[: shape[0] * shape[1]].reshape(shape)
-        measure = columns.distances if self.kernel.traits.by_distance else columns.products
-        measure(some, stretch.start, stretch.stop, out)
+    def _pairs(self, left: Points, columns: Points) -> _Pairs:
+        return _Pairs(Measuring.of(self.kernel, columns, left), left, columns, self._scratch)
+
+
+class _Pairs:
+    """Points of two sides, to be measured in tiles."""
+
+    def __init__(self, measuring: Measuring, left: Points, columns: Points, scratch: threading.local) -> None:
+        self.measuring, self.left, self.columns, self._scratch = measuring, left, columns, scratch
+        self.cancel = measuring.cancels(left.largest, columns.largest)
+
+    def measure(self, some: Any, samples: Index | slice, stretch: slice) -> tuple[Array, Array, Array]:
+        """The measurements of a tile and the squared lengths of both sides that belong to them.
+
+        Where measurements cancel, squared distances are summed from differences, and the lengths are zero.
+        """
+        sq_left, sq_right = self.left.sq[samples], self.columns.sq[stretch]
+        m = self._memory(sq_left.size, sq_right.size)
+        by_distance = self.measuring.kernel.traits.by_distance
+        (self.columns.distances if by_distance else self.columns.products)(some, stretch.start, stretch.stop, m)
+        if self.cancel and self.measuring.cancels(sq_left.max(initial=0.0), sq_right.max(initial=0.0)):
+            sum_differences(self.measuring, self.left, samples, self.columns, stretch, m)
+            return m, np.zeros_like(sq_left), np.zeros_like(sq_right)
+        return m, sq_left, sq_right
+
+    def _memory(self, height: int, width: int) -> Array:
+        """Room for a tile, which this thread uses again and again."""
+        dtype = self.columns.dtype
+        memory = getattr(self._scratch, dtype.name, None)
+        if memory is None or memory.size < height * width:
+            memory = np.empty(max(TILE_BYTES // dtype.itemsize, height * width), dtype=dtype)
+            setattr(self._scratch, dtype.name, memory)
+        out: Array = memory[: height * width].reshape(height, width)
         return out
 
 
-def rounding_of_rbf(kernel: Any, d: int, sq: Float, largest_sq: float) -> Float:
-    """A bound on the relative error of float32 values, and of float32 sums of a tile's rows, for points of some size.
+def single_errors(kernel: Kernel, X: Matrix, Z: Matrix) -> Float:
+    """For every row of ``X``, a bound on the error of float32 sums of ``k(X, Z)``, relative to the sums of the weights.
 
-    A value's error is that of its exponent: the rounding of a sum of ``d`` products. Those errors have random signs,
-    hence the root; over different rows they are counted as if all had the same sign.
+    For kernels of differences with values up to 1. Points are centred by the mean of ``Z``, which may make some longer.
     """
-    return SINGLE_ROUNDING * (32.0 + kernel.gamma * (sq + largest_sq) * (4.0 + min(float(d), 4.0 * math.sqrt(d))))
+    centre = centre_for(kernel, Z, np.float32)
+    left, vectors = points_of(Z, centre, np.float32), vectors_of(X)
+    sq, terms = squared_lengths(vectors, X.shape[0]), X.shape[1]
+    if isinstance(left, SparsePoints) and isinstance(vectors, SparseVectors):
+        terms = max(left.terms, int(np.diff(vectors.indptr).max(initial=0)))
+    if centre is not None:
+        sizes = sq + float(centre @ centre)
+        sq = np.maximum(sizes - 2.0 * scores_of(X, centre[None])[:, 0], 0.0)
+        sq += roundings(2.0 * terms + 8.0, DOUBLE) * 2.0 * sizes
+    measuring = Measuring.of(kernel, left)._replace(terms=float(terms))
+    return np.asarray(measuring.as_sums(sq, left.largest, left.rows_per_tile))
 
 
-def centre_for(kernel: Kernel, X: Matrix) -> Float | None:
-    """The mean of dense samples, for kernels that do not notice a translation but whose rounding errors do."""
-    if is_sparse(X) or not kernel.traits.of_differences or X.shape[0] == 0:
+def centre_for(kernel: Kernel, X: Matrix, dtype: DTypeLike) -> Float | None:
+    """The mean of dense samples, for kernels that do not notice a translation but whose rounding errors do.
+
+    Distances in float64 are sums of differences of the samples as they are: to centre them first would only round.
+    """
+    exact = kernel.traits.by_distance and np.dtype(dtype) == np.float64
+    if is_sparse(X) or not kernel.traits.of_differences or exact or X.shape[0] == 0:
         return None
-    return np.asarray(X.mean(axis=0, dtype=np.float64))
+    with np.errstate(over="ignore"):
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64))
+    return mean if np.isfinite(mean).all() else None
 
 
 def kernel_sums(kernel: Kernel, X: Matrix, Z: Matrix, weights: Float, dtype: DTypeLike, workers: Workers) -> Float:
     """``k(X, Z) @ weights.T`` with kernel values in a precision: prediction."""
-    centre, tiles = centre_for(kernel, Z), Tiles(kernel, workers)
+    centre, tiles = centre_for(kernel, Z, dtype), Tiles(kernel, workers)
     left = points_of(Z, centre, dtype)
     out = np.empty((X.shape[0], weights.shape[0]))
     for part in stretches(X.shape[0], PREDICTED_AT_A_TIME):

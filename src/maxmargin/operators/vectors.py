@@ -79,6 +79,16 @@ class DenseVectors(NamedTuple):
             total += v * v
         return total
 
+    def differences(self, i: int, others: DenseVectors, j: int) -> tuple[float, float]:
+        """Manhattan distance and squared Euclidean distance of vector ``i`` to vector ``j`` of others."""
+        x, z = self.X[i], others.X[j]
+        distance, square = 0.0, 0.0
+        for k in range(x.shape[0]):
+            v = np.float64(x[k]) - np.float64(z[k])
+            distance += abs(v)
+            square += v * v
+        return distance, square
+
 
 @compiled_methods
 class SparseVectors(NamedTuple):
@@ -141,6 +151,25 @@ class SparseVectors(NamedTuple):
             v = np.float64(self.data[k])
             total += v * v
         return total
+
+    def differences(self, i: int, others: SparseVectors, j: int) -> tuple[float, float]:
+        """Manhattan distance and squared Euclidean distance of vector ``i`` to vector ``j`` of others."""
+        a, b, one = self.indptr[i], others.indptr[j], np.uint64(1)
+        end, others_end = self.indptr[i + 1], others.indptr[j + 1]
+        distance, square = 0.0, 0.0
+        while a < end or b < others_end:
+            ours = b == others_end or (a < end and self.indices[a] <= others.indices[b])
+            theirs = a == end or (b < others_end and others.indices[b] <= self.indices[a])
+            v = 0.0
+            if ours:
+                v += np.float64(self.data[a])
+                a += one
+            if theirs:
+                v -= np.float64(others.data[b])
+                b += one
+            distance += abs(v)
+            square += v * v
+        return distance, square
 
 
 @inlined

@@ -21,10 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
+from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Gram
-from maxmargin.problems.point import Certificate, Point, Status
-from maxmargin.problems.problem import Problem, balanced
+from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.problem import Problem
+from maxmargin.problems.rounding import certificate_of
 from maxmargin.protocols import Float, Index, Loss
 
 BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 that `q` is not rounded
@@ -132,9 +135,20 @@ class BoxQP:
     def conclusion(self, certificate: Certificate) -> Status | None:
         """That hulls meet or, of other programs, that rounding errors leave nothing to go on with."""
         value = max(abs(certificate.primal), abs(certificate.dual))
-        if (self.of_hulls and certificate.dual >= 0.0) or value < self.rounding_level:
-            return Status.NOT_SEPARABLE if self.of_hulls else Status.STALLED
-        return None
+        if not (self.of_hulls and certificate.dual >= 0.0) and value >= self.rounding_level:
+            return None
+        return Status.NOT_SEPARABLE if self.of_hulls and self._meet(certificate) else Status.STALLED
+
+    def _meet(self, certificate: Certificate) -> bool:
+        """Whether two points of the hulls are the same: no farther apart than rounding, which is small beside the data.
+
+        Where distinct samples are independent of each other, hulls have no common point without a common sample.
+        """
+        first = self.gram.block(np.zeros(1, dtype=np.int64))[0]
+        diagonal = self.gram.diagonal()
+        spread = float((diagonal - 2.0 * first + diagonal[0]).max(initial=0.0)) * float(np.abs(self.totals).max()) ** 2
+        indistinct = -certificate.dual <= certificate.dual_error <= VANISHING * spread
+        return indistinct and self.gram.may_meet(self.sample[self.high > 0.0], self.sample[self.low < 0.0])
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many variables as this program."""
@@ -145,14 +159,60 @@ class BoxQP:
         if point.alpha is None:
             raise ValueError("A BoxQP is certified at its variables: the point needs alpha.")
         if not np.isfinite(point.alpha).all():
-            return Certificate(math.inf, -math.inf)
+            return UNKNOWN
         a = self.feasible(point.alpha)
-        f = self.scores(a)
+        f, slack = self.scores(a), self.rounding(self.expansion(a))
         vars(self)["_judged"] = a, f
-        primal, dual, _ = self.values(a, f)
-        if not self.gram.positive:  # without weak duality, the dual value bounds nothing
+        primal, dual, b = self.values(a, f)
+        passes = self.gram.passes(self.expansion(a))
+        return self.certificate(primal, dual, self.primal_error(a, f, b, slack), self.dual_error(a, f, slack), passes)
+
+    def certificate(
+        self, primal: float, dual: float, primal_error: float, dual_error: float, passes: float = 0.0
+    ) -> Certificate:
+        """Of two values and their errors: without weak duality, or above the value of zero, the dual bounds nothing."""
+        if not self.gram.positive or dual - dual_error > self.value_of_zero:
             dual = -math.inf
-        return Certificate(primal, dual, self.gram.passes(self.expansion(a)))
+        return certificate_of(primal, dual, primal_error, dual_error, passes)
+
+    def rounding(self, beta: Float) -> Float:
+        """A bound on the error of the score of each variable, for an expansion over the samples."""
+        of_kernel = self.gram.rounding(beta) / self.lam
+        of_shift = growth(beta.size) * abs(self.shift) * float(np.abs(beta).sum())
+        return np.asarray((of_kernel + of_shift)[self.sample])
+
+    def primal_error(self, w: Float, f: Float, b: Float, slack: Float) -> float:
+        """Of the primal value at coefficients ``w`` with the scores ``f``, which are wrong by up to ``slack``.
+
+        There are as many coefficients and scores as variables; ``b`` are the multipliers of the groups.
+        """
+        size, terms = np.abs(w), growth(self.q.size)
+        quadratic = 0.5 * float(size @ slack) + terms * 0.5 * float(size @ np.abs(f))
+        offset = b[self.group] if b.size else np.zeros(self.q.size)
+        slack = slack + 4.0 * DOUBLE * (np.abs(self.q) + np.abs(f) + np.abs(offset))
+        losses = _support_error(self.q - f - offset, slack, self.low, self.high, self.D, terms)
+        return quadratic + losses + terms * float(np.abs(b) @ np.abs(self.totals))
+
+    def dual_error(self, a: Float, f: Float, slack: Float) -> float:
+        """Of the dual value at feasible variables with the scores ``f``, and of sums that are not quite their totals.
+
+        What is missing there can be moved to any variable with room, at the price of its slope.
+        """
+        size, terms = np.abs(a), growth(self.q.size)
+        parts = float(size @ (np.abs(self.q) + 0.5 * np.abs(f) + 0.5 * self.D * size))
+        slopes = np.abs(self.q - f - self.D * a) + slack
+        error = 0.5 * float(size @ slack) + terms * parts
+        for g, total in enumerate(self.totals):
+            members = np.flatnonzero(self.group == g)
+            missing = abs(math.fsum(a[members]) - float(total)) + DOUBLE * abs(float(total))
+            error += missing * float(slopes[members].max(initial=0.0))
+        return error
+
+    @cached_property
+    def value_of_zero(self) -> float:
+        """Primal value of the function zero, with its best multipliers: no dual value is above it."""
+        zeros = np.zeros(self.q.size)
+        return self.values(zeros, zeros)[0]
 
     def feasible(self, a: Float) -> Float:
         """``a`` clipped to its box, each group moved to its total."""
@@ -261,6 +321,18 @@ def _support(r: Float, b: float, low: Float, high: Float, D: Float) -> float:
             total += a * (r[v] - b)
             if D[v] > 0.0:  # the box may be infinite otherwise
                 total -= 0.5 * D[v] * a * a
+    return total
+
+
+@compiled
+def _support_error(r: Float, slack: Float, low: Float, high: Float, D: Float, summing: float) -> float:
+    """How much `_support` can change if each ``r_v`` is wrong by ``slack_v``, and by adding up."""
+    total = 0.0
+    for v in range(r.shape[0]):
+        down, up = response(r[v] - slack[v], low[v], high[v], D[v]), response(r[v] + slack[v], low[v], high[v], D[v])
+        steepest = max(abs(down), abs(up))
+        if steepest > 0.0:
+            total += steepest * (slack[v] + summing * (abs(r[v]) + D[v] * steepest))
     return total
 
 

@@ -20,19 +20,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.communicators import ALONE
+from maxmargin.numerics.rounding import growth
 from maxmargin.numerics.selection import Least, settled
-from maxmargin.operators import Sharded
-from maxmargin.problems.point import Certificate, Point, Status
+from maxmargin.operators import Rows, Sharded
+from maxmargin.operators.rows import dense64
+from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.rounding import certificate_of
 from maxmargin.protocols import Communicator, Features, Float, Index
 
 VANISHING = 1e-12  # a distance this small beside the lengths of the rows is rounding: the hulls meet
 MAX_FEATURES = 2000  # for the matrix of their size with which a common point is found
 CORRECTIONS = 20  # on the way to a common point, at most
+ROWS_AT_ONCE = 256  # that are made dense to prove that two points are the same
 MOST_OF_THE_WAY, SHORTEST_STEP = 0.9, 0.1  # to the bound that is met first; below, there is no way
 
 
@@ -110,11 +115,58 @@ class HullDistance:
             raise ValueError("The distance of two hulls is certified at two of their points: the point needs alpha.")
         sound = np.isfinite(point.w).all() and np.isfinite(point.alpha).all()
         if self.communicator.allreduce(np.array([float(sound)]))[0] < self.communicator.size:
-            return Certificate(math.inf, -math.inf)
+            return UNKNOWN
         a = self.feasible(point.alpha)
         z, v = self.operator.products(point.w, a)
-        dual = 0.0 if self.vanishes(v) else -0.5 * float(v @ v)
-        return Certificate(self.primal(point.w, z), dual, self.operator.products_passes)
+        passes = self.operator.products_passes
+        length, slack = float(np.linalg.norm(v)), float(np.linalg.norm(self.rounding(a)))
+        if length <= slack and self.coincide(a):
+            return Certificate(0.0, 0.0, passes=passes)  # and no direction has a street
+        dual_error = (0.5 * slack + length) * slack + growth(v.size) * length**2
+        return certificate_of(
+            self.primal(point.w, z), -0.5 * float(v @ v), self.primal_error(point.w, z), dual_error, passes
+        )
+
+    def rounding(self, a: Float) -> Float:
+        """A bound on the error of each entry of ``X^T a``, and on what it lacks where a sum is not quite its total."""
+        return self._relative_rounding(a, self.operator.terms()[1]) * self.operator.column_lengths()
+
+    def _relative_rounding(self, a: Float, terms: int) -> float:
+        """The same for a column of length 1 and sums of so many terms."""
+        own = np.array([[a[side].sum(), np.abs(a[side]).sum()] for side in self.sides])
+        *sums, squares = self.communicator.allreduce(np.append(own, a @ a)).tolist()
+        n = self.total_samples
+        pairs = zip(sums[::2], sums[1::2], strict=True)
+        missing = sum(abs(abs(part) - self.total) + growth(n) * size for part, size in pairs)
+        return float((missing / self.total + growth(terms)) * math.sqrt(squares))
+
+    def primal_error(self, w: Float, z: Float) -> float:
+        """Of the value of a direction with the scores ``z = X w``: each of them moves the street by its share."""
+        length = float(np.linalg.norm(w))
+        if length == 0.0:
+            return 0.0
+        of_scores = growth(self.operator.terms()[0]) * float(np.abs(w) @ self.operator.column_lengths())
+        of_sums = growth(self.total_samples) * self.largest(float(np.abs(z).max(initial=0.0)))
+        width, slack = max(self.street(z), 0.0) / length, 2.0 * self.total * (of_scores + of_sums) / length
+        return (0.5 * slack + width) * slack + growth(w.size) * width**2
+
+    def coincide(self, a: Float) -> bool:
+        """Whether the two points of ``a`` are the same but for rounding of the rows' distances from their middle.
+
+        Rows that are far from the origin hide behind their rounding whether two points are equal or only near; their
+        distances from each other do not.
+        """
+        middle = self.operator.adjoint(np.abs(a)) / (2.0 * self.total)
+        used = np.flatnonzero(a)
+        local = self.operator.rows if isinstance(self.operator, Sharded) else self.operator
+        rows, own = cast("Rows", local.take(used)).matrix, np.zeros((2, middle.size))
+        for start in range(0, used.size, ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            from_middle = dense64(rows[some]) - middle
+            own += np.stack([a[used[some]] @ from_middle, (from_middle**2).sum(axis=0)])
+        difference, squares = self.communicator.allreduce(own)
+        slack = self._relative_rounding(a, self.total_samples) * math.sqrt(float(squares.sum()))
+        return float(np.linalg.norm(difference)) <= slack
 
     def primal(self, w: Float, z: Float) -> float:
         """Value of a direction with the scores ``z = X w``."""
@@ -222,7 +274,9 @@ class HullDistance:
                     change, step, cost = self._towards_a_common_point(near)
                     near, passes = near + step * change, passes + cost
                     if step == 1.0 and self.vanishes(self.operator.adjoint(near)):
-                        return near, passes
+                        near = self.feasible(near)
+                        if self.coincide(near):
+                            return near, passes + 3.0
                     if step < SHORTEST_STEP:
                         break
         return None, passes

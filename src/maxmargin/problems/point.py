@@ -11,6 +11,8 @@ import numpy as np
 
 from maxmargin.protocols import Float
 
+NEGLIGIBLE = 1e-9  # of the values: a solver's own estimate, which knows no errors, may contradict itself by this
+
 
 class Status(Enum):
     """Why a fit stopped. The value is the sentence that a user reads."""
@@ -46,33 +48,52 @@ class Point:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Primal and dual value at a point, recomputed from the data. The optimum lies between them."""
+    """Primal and dual value at a point, recomputed from the data, and how wrong rounding can have made each of them.
+
+    The optimum lies between ``dual - error`` and ``primal + error``, in exact arithmetic.
+    """
 
     primal: float
     dual: float
+    primal_error: float = 0.0
+    dual_error: float = 0.0
     passes: float = 0.0  # over the data, to compute it
 
     @property
+    def error(self) -> float:
+        """A bound on the rounding errors of both values together."""
+        return self.primal_error + self.dual_error
+
+    @property
     def gap(self) -> float:
-        """Duality gap: no point is better than this one by more."""
+        """Duality gap: no point is better than this one by more, but for rounding."""
         return self.primal - self.dual
 
     @property
     def relative_gap(self) -> float:
-        """Duality gap divided by the larger of the two absolute values."""
-        if math.isinf(self.gap):
-            return math.inf
+        """Duality gap and rounding error divided by the larger of the two absolute values: the proven quality."""
         scale = max(abs(self.primal), abs(self.dual))
-        if self.gap < -1e-9 * scale:  # more than rounding: a pair below its own bound proves nothing
+        sure = self.gap + self.error
+        if not sure < math.inf or sure < -NEGLIGIBLE * scale:  # a pair below its own bound proves nothing
             return math.inf
-        return max(self.gap, 0.0) / scale if scale > 0.0 else 0.0
+        if scale == 0.0:
+            return 0.0 if sure == 0.0 else math.inf
+        return max(sure, 0.0) / scale
 
     @property
     def rank(self) -> tuple[float, float]:
         """Smaller is better: the relative gap; from 1 on, where a value far below zero hides the other one, the gap."""
         if not self.relative_gap < math.inf:
             return math.inf, math.inf
-        return (self.relative_gap, 0.0) if self.relative_gap < 1.0 else (1.0, self.gap)
+        return (self.relative_gap, 0.0) if self.relative_gap < 1.0 else (1.0, self.gap + self.error)
+
+    @property
+    def lost_in_rounding(self) -> bool:
+        """Whether what is left of the gap may be nothing but rounding."""
+        return self.gap <= self.error
+
+
+UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that are not finite
 
 
 class Certifiable(Protocol):

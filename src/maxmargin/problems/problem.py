@@ -15,17 +15,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.communicators import ALONE
+from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.penalties import L2
-from maxmargin.problems.point import Certificate, Point, Status
-from maxmargin.protocols import Array, Communicator, Float, Index, Intercept, LocalRows, Loss, Operator, Penalty
+from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.rounding import (
+    SampleSums,
+    certificate_of,
+    conjugate_costs,
+    depth,
+    error_of_conjugate_penalty,
+    error_of_conjugates,
+    error_of_losses,
+    imbalance,
+    sample_sums,
+)
+from maxmargin.protocols import (
+    Array,
+    Communicator,
+    Features,
+    Float,
+    Index,
+    Intercept,
+    LocalRows,
+    Loss,
+    Operator,
+    Penalty,
+)
 
 MATRICES = (Rows, Columns, Chunks, Sharded)
 SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
@@ -109,6 +134,11 @@ class Problem:
         return getattr(self.operator, "communicator", ALONE)
 
     @property
+    def total_samples(self) -> int:
+        """Samples of all clients."""
+        return getattr(self.operator, "total_samples", self.y.size)
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return not self.kernelised
@@ -126,7 +156,7 @@ class Problem:
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""
         if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
-            return Certificate(math.inf, -math.inf)
+            return UNKNOWN
         if not isinstance(self.operator, MATRICES):
             return self._certify_expansion(point)
         if point.alpha is None:
@@ -144,21 +174,48 @@ class Problem:
 
     def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
         """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
-        losses, conjugates, total = self.sums(*self.own_sums(z + point.b, alpha), alpha.sum())
-        primal = losses + self._penalty(point, z)
-        dual = -conjugates - float(_conjugate_costs(self.penalty, self._with_intercept(v, total)))
-        return Certificate(primal, dual, passes)
+        rows, n = cast("Features", self.operator), self.total_samples
+        of_scores, of_coefficients = rows.terms()
+        lengths = rows.column_lengths()
+        reach = growth(of_scores) * float(np.abs(point.w) @ lengths)
+        sums = self._sample_sums(z + point.b, alpha, np.array([reach]), point.b)
+        penalty = self._penalty(point, z)
+        primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
+        share = imbalance(sums, n) if self.free_intercept else 0.0
+        errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
+        if column := self.penalised_column:
+            v, errors = np.append(v, column * sums.balance), np.append(errors, column * growth(depth(n)) * sums.size)
+        dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))
+        dual_error = error_of_conjugates(sums, share, n)
+        dual_error += error_of_conjugate_penalty(self.penalty, v, errors, sums.conjugate_sizes)
+        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""
-        z = self._scores(point)
+        n, z, errors = self.y.size, self._scores(point), self.gram.rounding(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
-        primal = self.losses(z + point.b) + self._penalty(point, z)
-        conjugate, passes = self._conjugate_penalty(alpha, point.w, z)
-        dual = -self.conjugates(alpha) - conjugate
-        if not self.gram.positive:
+        sums = self._sample_sums(z + point.b, alpha, errors, point.b)
+        own, penalty = np.abs(point.w), self._penalty(point, z)
+        primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
+        primal_error += 0.5 * self.lam * (float(own @ errors) + growth(n) * float(own @ np.abs(z)))
+        passes = self.operator.passes(point.w)
+        if not np.array_equal(alpha, self.lam * point.w):  # or these scores serve both values
+            z, errors = self.operator.apply(alpha) / self.lam, self.gram.rounding(alpha) / self.lam
+            passes += self.operator.passes(alpha)
+        conjugate, error = self._conjugate_penalty(alpha, z, errors, sums)
+        dual = -sums.conjugates - conjugate
+        if not self.gram.positive or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
-        return Certificate(float(primal), float(dual), self.operator.passes(point.w) + passes)
+        return certificate_of(sums.losses + penalty, dual, primal_error, error, passes)
+
+    def _sample_sums(self, z: Float, alpha: Float, errors: Float, b: float) -> SampleSums:
+        differences = not self.loss.traits.classes
+        return SampleSums(*self.sums(*sample_sums(self.loss, z, alpha, self.y, self.s, errors, b, differences)))
+
+    @cached_property
+    def value_of_zero(self) -> float:
+        """Primal value of the function zero, with its best intercept: no dual value is above it."""
+        return self.losses(np.full(self.y.size, self.missing_intercept(np.zeros(self.y.size))))
 
     def _scores(self, point: Point) -> Float:
         """The scores without the intercept, in float64 wherever they count: a loss that is zero for certain adds zero.
@@ -260,54 +317,28 @@ class Problem:
             cost += self.penalty.cost(point.b / column)
         return cost
 
-    def _conjugate_penalty(self, alpha: Float, w: Float, z: Float) -> tuple[float, float]:
-        """``penalty*(alpha)`` and its cost in passes; reuses the scores ``z`` of ``w`` if they can serve."""
-        passes = 0.0
-        if not np.array_equal(alpha, self.lam * w):
-            z, passes = self.operator.apply(alpha) / self.lam, self.operator.passes(alpha)
+    def _conjugate_penalty(self, alpha: Float, z: Float, errors: Float, sums: SampleSums) -> tuple[float, float]:
+        """``penalty*(alpha)`` of a kernel, for the scores ``z = K alpha / lam``, and the error of the dual value.
+
+        Scaled down by a share ``t``, to be balanced, the variables change the quadratic form by at most ``t`` times the
+        sum of ``|alpha_i z_i|``, and that of the errors divided by the unit of rounding bounds what is of second order.
+        """
+        n, sizes = alpha.size, np.abs(alpha)
+        share = imbalance(sums, n) if self.free_intercept else 0.0
+        products, spread = float(sizes @ np.abs(z)), float(sizes @ errors)
+        error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / DOUBLE) * spread
+        error += error_of_conjugates(sums, share, n)
         conjugate = 0.5 * float(alpha @ z)
         if column := self.penalised_column:
-            conjugate += self.penalty.conjugate_cost(column * float(alpha.sum()))
-        return conjugate, passes
+            of_column = np.array([column * sums.balance]), np.array([column * growth(depth(n)) * sums.size])
+            conjugate += self.penalty.conjugate_cost(float(of_column[0][0]))
+            error += error_of_conjugate_penalty(self.penalty, *of_column, sums.conjugate_sizes)
+        return conjugate, error
 
     def dual_coefficients(self, alpha: Float) -> Float:
         """``X^T alpha``, with the column of a penalised intercept."""
-        return self._with_intercept(self.operator.adjoint(alpha), self.sums(alpha.sum())[0])
-
-    def _with_intercept(self, v: Float, total: float) -> Float:
-        """``v = X^T alpha``, with the column of a penalised intercept, for the sum of ``alpha``."""
-        return np.append(v, column * total) if (column := self.penalised_column) else v
-
-
-def balanced(alpha: Float, communicator: Communicator = ALONE, total: float = 0.0) -> Float:
-    """``alpha`` with its heavier side, the positive or the negative entries, scaled down until the sum is ``total``.
-
-    Up to rounding: what this function returns it leaves as it is, so that a solver can hand in a balanced point.
-    """
-    up, down, size = communicator.allreduce(np.array([*_sides(alpha), alpha.size]))
-    if abs(up - down - total) <= 1e-14 * math.sqrt(size) * (up + down):
-        return alpha
-    if up - down > total:
-        return _scaled_sides(alpha, max(0.0, down + total) / up, 1.0) if up > 0.0 else alpha
-    return _scaled_sides(alpha, 1.0, max(0.0, up - total) / down) if down > 0.0 else alpha
-
-
-@compiled
-def _sides(alpha: Float) -> tuple[float, float]:
-    """Sums of the positive and of the negative entries, both without their sign."""
-    up, down = 0.0, 0.0
-    for i in range(alpha.shape[0]):
-        up += alpha[i] if alpha[i] > 0.0 else 0.0
-        down -= alpha[i] if alpha[i] < 0.0 else 0.0
-    return up, down
-
-
-@compiled
-def _scaled_sides(alpha: Float, positive: float, negative: float) -> Float:
-    out = np.empty(alpha.shape[0])
-    for i in range(alpha.shape[0]):
-        out[i] = alpha[i] * (positive if alpha[i] > 0.0 else negative)
-    return out
+        v = self.operator.adjoint(alpha)
+        return np.append(v, column * self.sums(alpha.sum())[0]) if (column := self.penalised_column) else v
 
 
 @compiled
@@ -372,14 +403,6 @@ def _costs(penalty: Penalty, w: Float) -> float:
     total = 0.0
     for j in range(w.shape[0]):
         total += penalty.cost(w[j])
-    return total
-
-
-@compiled
-def _conjugate_costs(penalty: Penalty, v: Float) -> float:
-    total = 0.0
-    for j in range(v.shape[0]):
-        total += penalty.conjugate_cost(v[j])
     return total
 
 

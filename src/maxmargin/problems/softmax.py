@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.problems.point import Certificate, Point, Status
+from maxmargin.numerics.rounding import DOUBLE, growth
+from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.rounding import CONJUGATE_UNITS, SCORE_UNITS, certificate_of
 from maxmargin.protocols import Float, Index, Intercept, LocalRows
 
 
@@ -80,14 +82,57 @@ class SoftmaxProblem:
     def certify(self, point: Point) -> Certificate:
         """Primal and dual value at a point, recomputed from the data."""
         if not np.isfinite(point.w).all():
-            return Certificate(math.inf, -math.inf)
+            return UNKNOWN
         theta = point.w.reshape(self.shape)
         Z = self.scores(theta)
         A = self.feasible(self.slopes(Z) if point.alpha is None else point.alpha.reshape(Z.shape))
-        primal = self.losses(Z) + 0.5 * float((self.ridge * theta * theta).sum())
+        losses, penalty = self.losses(Z), 0.5 * float((self.ridge * theta * theta).sum())
         V, penalised = self.coefficients(A), self.ridge > 0.0
         conjugate = 0.5 * float((V[:, penalised] ** 2 / self.ridge[penalised]).sum())
-        return Certificate(primal, float(_entropies(A, self.y, self.s)) - conjugate, 2.0)
+        entropies = float(_entropies(A, self.y, self.s))
+        primal_error = self._error_of_losses(theta, Z, losses) + growth(theta.size) * penalty
+        dual_error = self._dual_error(A, np.abs(V), entropies, conjugate)
+        return certificate_of(losses + penalty, entropies - conjugate, primal_error, dual_error, 2.0)
+
+    def _error_of_losses(self, theta: Float, Z: Float, losses: float) -> float:
+        """As `problems.rounding` bounds that of one score per sample: each class has a score, and a slope in it.
+
+        Slopes change by at most twice the weight times the largest change of a score.
+        """
+        lengths, size = self._column_lengths, np.abs(Z).max(axis=1, initial=0.0) + np.abs(theta).max(initial=0.0)
+        reach = growth(self.operator.terms()[0]) * (np.abs(theta) @ lengths)
+        units = SCORE_UNITS * DOUBLE * size
+        steepest = np.abs(self.slopes(Z)) + (2.0 * self.s * np.minimum(reach.max(initial=0.0) + units, 1.0))[:, None]
+        from_scores = float(np.linalg.norm(steepest, axis=0) @ reach)
+        return from_scores + float(steepest.sum(axis=1) @ units) + growth(Z.size) * losses
+
+    def _dual_error(self, A: Float, V: Float, entropies: float, conjugate: float) -> float:
+        """Of the entropies less the penalty's conjugate, whose coefficients ``V`` have no sign here.
+
+        Where the columns of ``A`` have to be balanced, what is missing can be had by mixing with variables that are
+        balanced, a share of them as large as what is missing in the weight of a class.
+        """
+        sizes, n = np.abs(A), self.y.size
+        missing = 0.0
+        if self.free_intercept and n:
+            weight = np.bincount(self.y, weights=self.s, minlength=self.n_classes)
+            lacking = np.abs(A.sum(axis=0)) + growth(n) * sizes.sum(axis=0)
+            missing = float((lacking / np.where(weight > 0.0, weight, math.inf)).max(initial=0.0))
+        of_sums = (growth(n) + missing) * np.outer(np.linalg.norm(A, axis=0), self._column_lengths)
+        of_mixing = missing * float(np.linalg.norm(self.s)) * self._column_lengths
+        penalised = self.ridge > 0.0
+        errors, inverse = (of_sums + of_mixing)[:, penalised], 1.0 / self.ridge[penalised]
+        error = float(((V[:, penalised] + 0.5 * errors) * errors * inverse).sum())
+        error += (growth(A.size) + missing) * (abs(entropies) + conjugate) + CONJUGATE_UNITS * DOUBLE * float(
+            sizes.sum()
+        )
+        return error + missing * math.log(self.n_classes) * float(self.s.sum())
+
+    @property
+    def _column_lengths(self) -> Float:
+        """Norms of the columns, with that of the intercept's if there is one."""
+        lengths = self.operator.column_lengths()
+        return np.append(lengths, math.sqrt(self.y.size)) if self.intercept is not None else lengths
 
     def scores(self, theta: Float) -> Float:
         """``Z``: a row per sample, a column per class."""

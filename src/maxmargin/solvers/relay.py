@@ -103,3 +103,8 @@ class RelayState(State):
     def certificate_passes(self) -> float:
         """What a certificate of its point would cost."""
         return self.inner.certificate_passes
+
+    @property
+    def keeps_its_point(self) -> bool:
+        """Whether the present one does in a round that is given up."""
+        return self.inner.keeps_its_point

@@ -135,6 +135,11 @@ class State:
         """Passes over the data that a certificate of the present point would take."""
         return 2.0
 
+    @property
+    def keeps_its_point(self) -> bool:
+        """Whether a round that is given up half way leaves the point as it was, so that it may still be judged."""
+        return False
+
 
 class Solver(ABC, Generic[ProblemT, StateT]):
     """How to make progress on a problem. A subclass is a frozen dataclass of options."""

@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
-from maxmargin.operators.rows import is_sparse
+from maxmargin.operators.rows import is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.wording import Wording
@@ -323,6 +323,30 @@ def check_kernel_matrix(K: Matrix) -> None:
             f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
             f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."
         )
+
+
+def check_polynomial(degree: int, gamma: float, coef0: float, X: Matrix) -> None:
+    """The polynomial kernel must not overflow: no pair of samples has a larger value than the largest bound on one."""
+    base = gamma * float(squared_lengths(vectors_of(X), X.shape[0]).max()) + abs(coef0)
+    exponent = degree * math.log10(base) if base > 0.0 else 0.0
+    if not exponent <= 2.0 * math.log10(LARGEST_VALUE):
+        raise ValueError(
+            f"The polynomial kernel overflows: with degree={degree}, gamma={gamma:.3g} and coef0={coef0:.3g} its "
+            f"values on these samples go up to 1e{exponent:+.0f}, and sums of them need at most 1e+200. Scale the "
+            f"columns, for example with StandardScaler, or lower gamma or degree."
+        )
+
+
+def finite_scores(X: Matrix | ChunkedMatrix, scores: Float) -> Float:
+    """The scores of samples, refused if they overflow."""
+    wrong = np.count_nonzero(~np.isfinite(scores).all(axis=1))
+    if wrong:
+        largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X).max()
+        raise ValueError(
+            f"The scores of {wrong} of the {scores.shape[0]} samples overflow: X has values up to "
+            f"{float(largest):.1e}. Scale the columns as those of the fit, or fit with smaller coefficients."
+        )
+    return scores
 
 
 def check_intercept(estimator: CertifiedEstimator, of_fit_intercept: Intercept) -> Intercept:

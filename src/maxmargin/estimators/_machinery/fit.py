@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery.plan import Function, Plan
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
@@ -83,7 +83,7 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
     ``max_time`` is shared: each task may use what the earlier ones left, divided by the number of tasks to come. Once
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
-    deadline = math.inf if estimator.max_time is None else time.perf_counter() + estimator.max_time
+    deadline = math.inf if estimator.max_time is None else seconds_working() + estimator.max_time
     earlier = estimator._earlier_solutions(len(plan.tasks))
     solved: dict[int, Solved] = {}
     stopped: list[Status] = []
@@ -98,7 +98,7 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
                 listeners.begin_problem(plan.tasks[k].name)
             problem = plan.pose(estimator, k)
             turns = math.ceil((len(plan.tasks) - len(solved)) / at_once.count)
-            left = max(0.0, deadline - time.perf_counter()) / turns
+            left = max(0.0, deadline - seconds_working()) / turns
             warm = earlier[k]
             solution = minimize(
                 problem,

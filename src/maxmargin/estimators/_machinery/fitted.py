@@ -6,7 +6,7 @@ A model that kept no dual variables gets good ones by solving, which is generous
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -136,6 +136,15 @@ def kept_dual(model: Model, k: int, task: Task) -> Float | None:
     return alpha[task.members]
 
 
+def certified_dual(model: Model, k: int, expansion: Float) -> Float:
+    """The dual variables of problem ``k`` of a kernel machine.
+
+    Ours keep those that were certified, which need not be the coefficients of the function; others have only these.
+    """
+    alpha = model.solutions_[k].point.alpha if hasattr(model, "solutions_") else None
+    return expansion if alpha is None or alpha.size != expansion.size else np.asarray(alpha)
+
+
 def dual_bound(problem: Problem, point: Point) -> Float:
     """Good dual variables for a problem, found by solving it."""
     slopes = problem.slopes(problem.operator.apply(point.w) + point.b)
@@ -151,12 +160,17 @@ def solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolv
 
 
 def street_certificate_of(model: Model, k: int, problem: BoxQP | HullDistance, alpha: Float, b: float) -> Certificate:
-    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much."""
+    """Of a function that was divided by its margin at the end; the sum of its variables tells by how much.
+
+    A function without a margin was not divided. Its multiple zero, whose value is zero, is as good then.
+    """
     totals = problem.totals if isinstance(problem, BoxQP) else np.full(2, problem.total)
     rho = float(np.abs(totals).sum() / np.abs(alpha).sum())
     if isinstance(problem, HullDistance):
-        return street_certificate(problem, rho * float_row(model.coef_, k), rho * b, rho, rho * alpha)
-    return certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
+        found = street_certificate(problem, rho * float_row(model.coef_, k), rho * b, rho, rho * alpha)
+    else:
+        found = certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
+    return found if found.primal <= 0.0 else replace(found, primal=0.0, primal_error=0.0)
 
 
 def smooth_certificate_of(

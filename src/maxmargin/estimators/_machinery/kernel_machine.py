@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
-from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_task
+from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_task
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float
@@ -44,12 +44,19 @@ class KernelMachine(CertifiedEstimator):
         if self.kernel == "precomputed":
             check.check_kernel_matrix(plan.X)
         self._gamma = bandwidth(self, plan.X, plan.weights)
+        if self.kernel == "poly":
+            check.check_polynomial(self.degree, self._gamma, self.coef0, plan.X)
         kernel = KernelView(self, plan.X, plan.tasks, plan.workers)
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
 
     def _hints(self) -> Mapping[str, object]:
         return {**super()._hints(), "tol": self.tol, "max_memory": self.cache_size}
+
+    def _function(self, problem: Any, solution: Solution) -> Function:
+        """The function that was certified. Over a kernel its expansion is ``w``: the dual point may be another one."""
+        point = solution.point
+        return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``."""
@@ -82,8 +89,9 @@ class KernelMachine(CertifiedEstimator):
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
-        scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
-        return np.asarray(scores, dtype=np.float64) + self.intercept_
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused
+            scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
+            return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
 
     @property
     def coef_(self) -> Float:

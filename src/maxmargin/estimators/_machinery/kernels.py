@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
-from maxmargin.operators.gram import checked_values, dense64
-from maxmargin.operators.rows import TILE_ROWS, is_sparse, squared_lengths, vectors_of
-from maxmargin.operators.tiles import rounding_of_rbf
+from maxmargin.operators.gram import checked_values
+from maxmargin.operators.rows import TILE_ROWS, dense64, is_sparse, vectors_of
+from maxmargin.operators.tiles import single_errors
+from maxmargin.operators.vectors import SparseVectors
 from maxmargin.parts.kernels import KERNELS, kernel_of
-from maxmargin.protocols import Float, Kernel, Operator
+from maxmargin.protocols import Float, Index, Kernel, Operator
 from maxmargin.threads import Workers, workers_for
 
 if TYPE_CHECKING:
@@ -41,17 +42,25 @@ def bandwidth(estimator: KernelMachine, X: Matrix, weights: Float) -> float:
 
 
 def _variance(X: Matrix, share: Float) -> float:
-    """Variance of the entries of ``X``, where those of row i count ``share_i``. In two passes: one would cancel."""
+    """Variance of the entries of ``X``, where those of row i count ``share_i``.
+
+    In two passes, since one would cancel. The second corrects the mean of the first, which was rounded.
+    """
     mean = float((share @ X).sum())
     if is_sparse(X):
-        row = np.repeat(share, np.diff(X.indptr))
-        zeros = 1.0 - float(row.sum())
-        return float(row @ (X.data.astype(np.float64) - mean) ** 2) + zeros * mean**2
-    total = 0.0
+        vectors = cast("SparseVectors", vectors_of(X))
+        counts: Index = np.diff(vectors.indptr).astype(np.int64)
+        row, moved = np.repeat(share, counts), vectors.data.astype(np.float64) - mean
+        zeros = float(share @ (X.shape[1] - counts))
+        residual, square = float(row @ moved) - zeros * mean, float(row @ moved**2) + zeros * mean**2
+        return square - residual**2
+    residual = square = 0.0
     for start in range(0, X.shape[0], TILE_ROWS):
-        tile = X[start : start + TILE_ROWS].astype(np.float64) - mean
-        total += float((share[start : start + TILE_ROWS] @ tile**2).sum())
-    return total
+        some = slice(start, start + TILE_ROWS)
+        moved = X[some].astype(np.float64) - mean
+        residual += float((share[some] @ moved).sum())
+        square += float((share[some] @ moved**2).sum())
+    return square - residual**2
 
 
 def make_kernel(estimator: KernelMachine) -> Kernel:
@@ -115,10 +124,9 @@ def single_error(estimator: KernelMachine, X: Matrix) -> Float | None:
     """
     if estimator.kernel != "rbf" or X.shape[0] * estimator.support_.size < SMALL_PREDICTION:
         return None
-    sizes = squared_lengths(vectors_of(X), X.shape[0])
-    largest = float(squared_lengths(vectors_of(estimator.support_vectors_), estimator.support_.size).max(initial=0.0))
     total = float(np.abs(estimator._expansions()).sum(axis=1).max(initial=0.0))
-    return rounding_of_rbf(make_kernel(estimator), X.shape[1], sizes, largest) * total
+    error = single_errors(make_kernel(estimator), X, estimator.support_vectors_) * total
+    return error if np.isfinite(error).all() else None
 
 
 def kernel_scores(estimator: KernelMachine, X: Matrix, expansions: Float, dtype: DTypeLike = np.float64) -> Float:

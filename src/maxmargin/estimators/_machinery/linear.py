@@ -62,7 +62,10 @@ class LinearMachine(CertifiedEstimator):
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
         W = np.atleast_2d(self.coef_)
-        return (X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)) + self.intercept_
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused
+            return check.finite_scores(
+                X, (X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)) + self.intercept_
+            )
 
 
 class LinearClassifier(ClassifierMixin, LinearMachine):

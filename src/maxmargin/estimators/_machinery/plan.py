@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from maxmargin._jit import seconds_working
 from maxmargin.communicators import ALONE
 from maxmargin.estimators._machinery.callbacks import Listeners
 from maxmargin.loop.interrupts import Interrupts
@@ -38,7 +38,7 @@ class Function(NamedTuple):
     w: Float
     b: float
     alpha: Float | None
-    width: float = 1.0  # the margin by which the function was divided, or half the width of a tube
+    width: float = 1.0  # the margin by which the function was divided, 0 if it has none, or half the width of a tube
 
 
 class View(Protocol):
@@ -84,7 +84,7 @@ class Plan:
     hints: Mapping[str, object] = field(default_factory=dict)  # options for whichever solver has them
     listeners: Listeners = field(default_factory=Listeners)
     notes: list[str] = field(default_factory=list)  # warnings for when the fit has ended
-    began: float = field(default_factory=lambda: time.perf_counter())
+    began: float = field(default_factory=seconds_working)
     # Of a client of a distributed fit:
     communicator: Communicator = ALONE
     interrupts: Interrupts = field(default_factory=Interrupts)

@@ -18,7 +18,6 @@ pairs                  the number of pairs that a class wins, and its mean score
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -28,6 +27,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
 from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, Solved, solve
@@ -302,7 +302,7 @@ def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: In
     while waiting and not stopped:
         left = None
         if estimator.max_time is not None:
-            left = (plan.began + estimator.max_time - time.perf_counter()) / len(waiting)
+            left = (plan.began + estimator.max_time - seconds_working()) / len(waiting)
             if left <= 0.0:
                 break
         kind = _RowMachine if isinstance(plan.view, RowsView) else _KernelMachine

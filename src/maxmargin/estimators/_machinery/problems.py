@@ -17,13 +17,13 @@ one-class SVM   ``nu S``                               ``-rho``
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
 from maxmargin.communicators import ALONE
 from maxmargin.estimators._machinery.plan import Function
+from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Gram
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
@@ -140,8 +140,9 @@ def widest_street(problem: BoxQP | HullDistance, point: Point) -> tuple[float, f
 def divided(point: Point, b: float, rho: float) -> Function:
     """The function of a point with the intercept ``b``, divided by a margin if there is one."""
     assert point.alpha is not None
-    divisor = rho if rho > SMALLEST_MARGIN else 1.0
-    return Function(point.w / divisor, b / divisor, point.alpha / divisor, divisor)
+    if rho <= SMALLEST_MARGIN:
+        return Function(point.w, b, point.alpha, 0.0)
+    return Function(point.w / rho, b / rho, point.alpha / rho, rho)
 
 
 def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Function:
@@ -215,21 +216,27 @@ def multipliers(qp: BoxQP, point: Point) -> Float:
 def certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
     """Primal value at the expansion ``w`` with the multipliers ``b``, and dual value at ``a``; needs ``D = 0``."""
     a = qp.feasible(a)
-    dual_f = qp.scores(a)
-    f = qp.gram.apply(w) if not np.array_equal(w, qp.expansion(a)) else dual_f[: w.size]
-    r = qp.q - f[qp.sample] - b[qp.group]
-    primal = 0.5 * float(w @ f) + float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
-    dual = float(qp.q @ a) - 0.5 * float(a @ dual_f) if qp.gram.positive else -math.inf
-    return Certificate(primal, dual)
+    dual_f, dual_slack = qp.scores(a), qp.rounding(qp.expansion(a))
+    f, slack = qp.gram.apply(w)[qp.sample], qp.rounding(w)
+    r, shares = qp.q - f - b[qp.group], np.bincount(qp.sample)[qp.sample]
+    losses = float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
+    primal, primal_error = 0.5 * float(w[qp.sample] / shares @ f) + losses, qp.primal_error(w[qp.sample], f, b, slack)
+    dual, dual_error = float(qp.q @ a) - 0.5 * float(a @ dual_f), qp.dual_error(a, dual_f, dual_slack)
+    return qp.certificate(primal, dual, primal_error, dual_error)
 
 
 def street_certificate(problem: HullDistance, w: Float, b: float, rho: float, a: Float) -> Certificate:
     """The formula of nu-SVM at coefficients, an intercept and a margin, and the dual value at ``a``, from rows."""
-    rows, a = problem.operator, problem.feasible(a)
-    missing = np.maximum(rho - problem.y * (rows.apply(w) + b), 0.0)
+    z = problem.operator.apply(w)
+    missing = np.maximum(rho - problem.y * (z + b), 0.0)
     primal = 0.5 * float(w @ w) - 2.0 * problem.total * rho + float(problem.cap @ missing)
-    z = rows.adjoint(a)
-    return Certificate(primal, -0.5 * float(z @ z))
+    certified = problem.certify(Point(w, b, a))
+    reach = growth(problem.operator.terms()[0]) * float(np.abs(w) @ problem.operator.column_lengths())
+    sizes = np.abs(z) + abs(b) + abs(rho)
+    near = missing + reach + 4.0 * DOUBLE * sizes > 0.0
+    error = float(problem.cap @ np.where(near, reach + (4.0 * DOUBLE + growth(z.size)) * sizes, 0.0))
+    error += growth(w.size) * (0.5 * float(w @ w) + 2.0 * problem.total * abs(rho))
+    return Certificate(primal, certified.dual, error, certified.dual_error)
 
 
 def both_sides(qp: BoxQP, alpha: Float) -> Float:

@@ -12,7 +12,6 @@ values of the latter.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
 from maxmargin.estimators._machinery.fit import Solved
@@ -42,13 +42,22 @@ from maxmargin.parts.losses import (
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Intercept, Loss
-from maxmargin.solvers import SGD
+from maxmargin.solvers import SGD, solver_class
 from maxmargin.solvers.rows.sgd import LEARNING_RATES, ORDERS, SGDState
 from maxmargin.threads import Workers
 
 DEFAULT_FRACTION = 0.1  # of the samples that scikit-learn holds out for early stopping
 REGRESSION_LOSSES = {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}
 CLASSIFICATION_LOSSES = {"hinge", "squared_hinge", "huber_hinge", "log_loss", "perceptron"} | REGRESSION_LOSSES
+OPTIONS_OF_SOLVERS: dict[str, tuple[str, object]] = {  # by parameters of the estimators, with the defaults of these
+    "shuffle": ("order", True),
+    "order": ("order", "auto"),
+    "learning_rate": ("learning_rate", "optimal"),
+    "eta0": ("eta0", None),
+    "power_t": ("power_t", 0.5),
+    "n_iter_no_change": ("patience", 5),
+    "average": ("average", "auto"),
+}
 STOCHASTIC_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "penalty": [StrOptions({"l2", "l1", "elasticnet"})],
@@ -104,6 +113,20 @@ class StochasticEstimator(LinearMachine):
             )
         if not self.shuffle and self.order not in ("auto", "cyclic"):
             raise ValueError(f"shuffle=False contradicts order={self.order!r}; leave one of them at its default.")
+        self._refuse_options_of_others()
+
+    def _refuse_options_of_others(self) -> None:
+        """Refuse what the solver that was asked for does not have, and would ignore."""
+        if self.solver in ("auto", SGD.name):
+            return
+        options = solver_class(self.solver).options()
+        for name, (option, default) in OPTIONS_OF_SOLVERS.items():
+            value = getattr(self, name)
+            if option not in options and value != default:
+                raise ValueError(
+                    f"{name}={value!r} has no effect on solver={self.solver!r}, which has no such option; leave it at "
+                    f"its default, or use solver={SGD.name!r}."
+                )
 
     def _hints(self) -> Mapping[str, object]:
         order = ("permutation" if self.shuffle else "cyclic") if self.order == "auto" else self.order
@@ -135,13 +158,15 @@ class StochasticEstimator(LinearMachine):
         streams: list[SGDState] = []
         solved: list[Solved] = []
         for k, task in enumerate(tasks):
-            began = time.perf_counter()
+            began, compiled = seconds_working(), seconds_compiling()
             problem = linear_problem(self, rows, task.y, s, used)
             state = solver.learn(problem, self._stream(solver, problem, k))
             point, certificate = complete(problem, Point(*solver.model(problem, state)))
             status = Status.CONVERGED if certificate.relative_gap <= self.tol else Status.MAX_ITER
-            seconds = time.perf_counter() - began
-            solution = Solution(point, certificate, status, solver.name, self.tol, state.iterations, seconds)
+            solution = Solution(
+                point, certificate, status, solver.name, self.tol, state.iterations, seconds_working() - began,
+                compiling=seconds_compiling() - compiled,
+            )  # fmt: skip
             streams.append(state)
             solved.append(Solved(solution, Function(point.w, point.b, point.alpha)))
         self._keep(Plan(X, y, tasks, s, np.zeros(0), Workers(1)), solved)

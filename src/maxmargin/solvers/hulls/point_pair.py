@@ -52,16 +52,19 @@ class PointPair(State):
         """
         self.p = problem.operator.apply(self.v)
         self.passes += 1.0
-        self.distance = 0.0 if problem.vanishes(self.v) else float(np.linalg.norm(self.v))
+        self.distance, vanishes = float(np.linalg.norm(self.v)), problem.vanishes(self.v)
         width = problem.street(self.p) / self.distance if self.distance > 0.0 else 0.0
         if width > self.width:
             self.width, self.best_w, self.best_p = width, self.v, self.p
-        if self.width <= 0.0 and self.iterations >= self.next_proof and self.distance > 0.0:
+        due = self.width <= 0.0 and self.iterations >= self.next_proof
+        if self.distance > 0.0 and (vanishes or due):
             self.next_proof *= 2
             common, passes = problem.common_point(self.a)
             self.passes += passes
             if common is not None:
                 self.a, self.distance = common, 0.0
+            else:
+                self.stuck |= vanishes
 
     @property
     def estimate(self) -> tuple[float, float]:

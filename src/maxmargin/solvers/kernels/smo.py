@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, inlined
 from maxmargin.operators.row_cache import BATCH, RowCache
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
+from maxmargin.solvers.kernels.finite_box import with_finite_box
 from maxmargin.solvers.solver import Needs, Solver, State
 
 ROUND_WORK = 20_000_000  # gradient entries that are updated in a round: tens of milliseconds
@@ -23,7 +24,8 @@ ROUND_EVALUATIONS = 5_000_000  # kernel values that are computed in a round, for
 SHRINK_EVERY = 1000  # steps
 TIGHTEN = 0.1  # factor on the inner tolerance once the whole problem meets it
 PRECISION = 1e-14  # of the gradient, relative to its size: no step is worth less
-DONE, MISSING, SPENT = 0, 1, 2  # why the compiled loop came back
+DONE, MISSING, SPENT, LOST = 0, 1, 2, 3  # why the compiled loop came back: see `_pair_steps`
+FLAT = 1e-12  # of the two diagonal entries: a pair with less curvature counts as flat
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
 
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> SMOState:
         """A feasible point near zero, or near a given one."""
-        qp = BoxQP.of(problem)
+        qp = with_finite_box(BoxQP.of(problem))
         a, cache = qp.near(warm), RowCache(qp.gram, self.max_memory, 1.0 / qp.lam, qp.shift)
         f, diagonal = cache.combine(qp.expansion(a)), qp.gram.diagonal() / qp.lam + qp.shift
         state = SMOState(
@@ -74,19 +76,21 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
         budget = min(limit, max(LEAST_STEPS, ROUND_WORK // (state.a.size + STEP_WORK)))
         evaluations = state.cache.evaluations
         state.primal, state.dual = math.inf, -math.inf
-        while budget > 0 and state.cache.evaluations - evaluations <= ROUND_EVALUATIONS:
+        while budget > 0 and not state.exhausted and state.cache.evaluations - evaluations <= ROUND_EVALUATIONS:
             reason, wanted, steps = state.step(budget, self.shrinking)
-            budget -= steps
+            budget -= max(steps, int(reason == DONE))
             if reason == MISSING:
                 state.cache.fetch(state.worth_fetching(wanted))
+            elif reason == LOST:
+                state.exhausted = True
             elif reason == DONE:
                 state.synchronise()
                 state.checkpoint()
                 if state.violation <= state.tolerance:
-                    if state.tolerance <= PRECISION * state.size:
-                        state.exhausted = True
-                        break
+                    state.exhausted = state.tolerance <= PRECISION * state.size
                     state.tolerance = max(TIGHTEN * state.violation, 0.5 * PRECISION * state.size)
+            if reason != MISSING and not state.is_finite:
+                state.go_back()
         return state
 
     def point(self, problem: Problem | BoxQP, state: SMOState) -> Point:
@@ -131,6 +135,17 @@ class SMOState(State):
         """Share of the kernel matrix that belongs to non-zero variables."""
         return self.qp.gram.passes(self.qp.expansion(self.a))
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the gradient has not overflown: no step would lead anywhere."""
+        return bool(np.isfinite(self.G).all())
+
+    def go_back(self) -> None:
+        """To the last variables with a finite gradient, and no further. Sets: ``a, G, active, exhausted``."""
+        self.a, self.G = self.a_synced.copy(), self.G_synced.copy()
+        self.active, self.exhausted = self.a.size, True
+        self.order.sort()
+
     def step(self, budget: int, shrinking: bool) -> tuple[int, int, int]:
         """Run the compiled loop until it is done, lacks a kernel row, or has spent its budget."""
         qp, cache = self.qp, self.cache
@@ -171,7 +186,8 @@ class SMOState(State):
         """Let all variables be active again. Sets: ``G, order, active`` and what the next time begins with."""
         self.G, self.active = self.gradient(), self.a.size
         self.order.sort()
-        self.a_synced, self.G_synced = self.a.copy(), self.G.copy()
+        if self.is_finite:
+            self.a_synced, self.G_synced = self.a.copy(), self.G.copy()
 
     def checkpoint(self) -> None:
         """Take stock of the whole problem. Sets: ``violation, size, primal, dual``."""
@@ -186,7 +202,12 @@ def _pair_steps(
     G: Float, a: Float, low: Float, high: Float, Qvv: Float, D: Float, sample: Index, group: Index, groups: int,
     order: Index, active: int, rows: Float, slot: Index, used: Index, clock: Index, tolerance: float, budget: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Steps on pairs of active variables. Sets: ``G, a`` and the cache's ``used, clock``."""
+    """Steps on pairs of active variables. Sets: ``G, a`` and the cache's ``used, clock``.
+
+    Returns why they ended, a sample, and their number. ``DONE``: no variable violates optimality by more than the
+    tolerance. ``MISSING``: the row of the sample is not in the cache. ``SPENT``: so were the steps. ``LOST``: the next
+    step is not finite, as numbers have overflown or the program has no minimum; it was not made.
+    """
     for steps in range(budget):
         i, violation = _most_violating(G, a, low, high, group, groups, order, active)
         if violation <= tolerance:
@@ -197,8 +218,10 @@ def _pair_steps(
         clock[0] += 1
         used[slot[sample[i]]] = clock[0]
         if groups == 0:
-            target = a[i] - G[i] / max(Qvv[i], 1e-300)
+            target = a[i] - G[i] / max(Qvv[i], FLAT * abs(Qvv[i]) + 1e-300)
             delta = min(max(target, low[i]), high[i]) - a[i]
+            if not math.isfinite(delta):
+                return LOST, -1, steps
             a[i] = low[i] if target <= low[i] else (high[i] if target >= high[i] else a[i] + delta)
             for k in range(active):
                 v = order[k]
@@ -206,13 +229,16 @@ def _pair_steps(
             G[i] += delta * D[i]
             continue
         j = _best_partner(i, row_i, G, a, low, Qvv, sample, group, order, active)
+        if j < 0:
+            return LOST, -1, steps
         if slot[sample[j]] < 0:
             return MISSING, sample[j], steps
         row_j = rows[slot[sample[j]]]
         used[slot[sample[j]]] = clock[0]
-        curvature = Qvv[i] + Qvv[j] - 2.0 * row_i[sample[j]]
-        delta = (G[j] - G[i]) / max(curvature, 1e-12 * (Qvv[i] + Qvv[j]) + 1e-300)
+        delta = (G[j] - G[i]) / _curvature(Qvv[i], Qvv[j], row_i[sample[j]])
         room_i, room_j = high[i] - a[i], a[j] - low[j]
+        if math.isnan(delta) or not math.isfinite(min(delta, room_i, room_j)):
+            return LOST, -1, steps
         delta = min(delta, room_i, room_j)
         a[i] = high[i] if delta >= room_i else a[i] + delta
         a[j] = low[j] if delta >= room_j else a[j] - delta
@@ -222,6 +248,12 @@ def _pair_steps(
         G[i] += delta * D[i]
         G[j] -= delta * D[j]
     return SPENT, -1, budget
+
+
+@inlined
+def _curvature(first: float, second: float, between: float) -> float:
+    """Of the objective along a pair; positive, also where rounding or an indefinite kernel leaves nothing of it."""
+    return max(first + second - 2.0 * between, FLAT * (abs(first) + abs(second)) + 1e-300)
 
 
 @compiled
@@ -263,8 +295,7 @@ def _best_partner(
         v = order[k]
         difference = G[v] - G[i]
         if difference > 0.0 and a[v] > low[v] and group[v] == group[i]:
-            curvature = Qvv[i] + Qvv[v] - 2.0 * row[sample[v]]
-            gain = difference * difference / max(curvature, 1e-12 * (Qvv[i] + Qvv[v]) + 1e-300)
+            gain = difference * difference / _curvature(Qvv[i], Qvv[v], row[sample[v]])
             if gain > most:
                 best, most = v, gain
     return best

@@ -161,11 +161,13 @@ def _update_pair(
     """Maximise over ``a_i`` and ``a_j``; return ``b``, and whether the pair changed. Sets: ``a``."""
     E_j = _error(j, K, t, a, b)
     slope, curvature = _derivatives(i, j, E_i, E_j, K, t)
-    if curvature > -tol:  # no maximum: equal points, or a kernel that is not positive
+    if not curvature <= -tol:  # no maximum: equal points, a kernel that is not positive, or numbers that overflow
         return b, False
     L, H = _clip_interval(a[i], a[j], C[i], C[j], t[i] == t[j])
     a_j = min(max(a[j] - slope / curvature, L), H)
-    if abs(a_j - a[j]) < tol:  # always so if L == H, where the average of b_i and b_j would not fulfil the conditions
+    if (
+        not abs(a_j - a[j]) >= tol
+    ):  # always so if L == H, where the average of b_i and b_j would not fulfil the conditions
         return b, False
     a_i = a[i] - t[i] * t[j] * (a_j - a[j])
 

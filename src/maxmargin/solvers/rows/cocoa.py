@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.sampling import seeded
 from maxmargin.problems.point import Point
-from maxmargin.problems.problem import Problem, balanced
+from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.rows.dual_epochs import Course, dual_epochs
 from maxmargin.solvers.rows.dual_problem import DualState

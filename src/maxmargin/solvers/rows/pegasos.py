@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -32,6 +33,7 @@ ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
 MAX_STEPS_PER_ROUND = 100_000
 STEP_WORK = 20  # multiplications that one visit costs besides those with the row
 AVERAGES = ("uniform", "suffix", "last")
+MOST_HALVINGS = 100  # of dual variables that are too large
 PROBED = 1000  # samples on which the first step is tried, and the visits of a trial
 
 
@@ -59,7 +61,8 @@ class Pegasos(Solver[Problem, "PegasosState"]):
     mean of ``-slope`` over its visits in the last half to three quarters of the steps: it is in its box whatever the
     order, approaches the optimum as ``lam w = X^T alpha`` holds in the mean, and forgets the first steps, unlike the
     coefficients of ``w`` over the rows. Where the slopes at the final point have a higher dual value, as they may have
-    for smooth losses, they are taken instead.
+    for smooth losses, they are taken instead. Far from the optimum both may be much too large: they are halved as long
+    as that raises the dual value, which is then never below that of zero.
 
     Cost: one iteration is one step, ``O(non-zeros of the batch)`` because ``w`` is kept as a number times a vector, and
     their sum as another vector plus a number times it; memory ``O(n + d)``. The error falls like ``1 / (lam t)``: see
@@ -84,6 +87,18 @@ class Pegasos(Solver[Problem, "PegasosState"]):
         if self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size!r} must be at least 1.")
         check_options(self, average=AVERAGES, order=ORDERS, step0=(None, "probe"))
+
+    @classmethod
+    def with_hints(cls, hints: Mapping[str, object]) -> Self:
+        """The solver with those of the hints that are options of it.
+
+        Whether to average at all, as estimators say it, is the suffix or the last iterate; ``None`` leaves the default.
+        """
+        average = hints.get("average")
+        known = {**hints, "average": "suffix" if average else "last"} if isinstance(average, bool) else dict(hints)
+        if average is None:
+            known.pop("average", None)
+        return super().with_hints(known)
 
     def supports(self, problem: object) -> str | None:
         """``None``, or why not."""
@@ -156,12 +171,8 @@ class Pegasos(Solver[Problem, "PegasosState"]):
         b = problem.best_intercept(z) if problem.free_intercept else kappa * h
         carried = state.mean_slopes(problem.s) if state.iterations else state.alpha
 
-        def dual_value(alpha: Float) -> float:
-            v = problem.operator.adjoint(alpha)
-            square = float(v @ (problem.operator.apply(v) if problem.kernelised else v))
-            return -problem.conjugates(alpha) - 0.5 * (square + (kappa * float(alpha.sum())) ** 2) / problem.lam
-
-        return Point(w, b, max(map(problem.feasible, (carried, problem.slopes(z + b))), key=dual_value))
+        candidates = [_part_of(problem, problem.feasible(alpha), kappa) for alpha in (carried, problem.slopes(z + b))]
+        return Point(w, b, max(candidates, key=lambda candidate: candidate[0])[1])
 
     def _obstacle(self, problem: Problem) -> str | None:
         """Why not, whether rows or kernel."""
@@ -274,6 +285,23 @@ class PegasosState(State):
         setting, (_, h) = self.setting, self.iterate.last()
         self.setting = setting._replace(centre=setting.centre + setting.kappa * h)
         self.iterate.scalars[H] = 0.0
+
+
+def _part_of(problem: Problem, alpha: Float, kappa: float) -> tuple[float, Float]:
+    """A dual feasible point, halved as long as that raises the dual value, and this value before it."""
+    v, share = problem.operator.adjoint(alpha), 1.0
+    square = float(v @ (problem.operator.apply(v) if problem.kernelised else v)) + (kappa * float(alpha.sum())) ** 2
+
+    def value(share: float) -> float:
+        return -problem.conjugates(share * alpha) - 0.5 * share**2 * square / problem.lam
+
+    reached = value(share)
+    for _ in range(MOST_HALVINGS):
+        half = value(0.5 * share)
+        if not half > reached:
+            break
+        share, reached = 0.5 * share, half
+    return reached, share * alpha
 
 
 def _first_intercept(problem: Problem, rows: Index) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -19,9 +20,10 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Loss
 from maxmargin.solvers.rows.dual_problem import DualState
 from maxmargin.solvers.solver import Needs, Solver
+from maxmargin.threads import go_on
 
 MOST_REACTING = 10_000  # rows, for a matrix of their inner products: 0.8 GB, and a factor of the same size
-BLOCK = 500  # rows whose inner products are computed at once
+BLOCK = 500  # rows of the matrix of inner products that are computed or copied at once
 FIRST_RHO = 1e-3  # the first rho is this share of the mean curvature of the dual along one variable, or more
 FIRST_WIDTH = 2.0  # at first, a score has to change at least that much to take a dual variable across its range
 SHORTER = 5.0  # rho is multiplied by this after a stage in vain
@@ -86,8 +88,10 @@ class Pivoting(Solver[Problem, "PivotingState"]):
         """Solve for the rows that react, and see which ones do then. Sets: all but ``centre, rho``."""
         reacting = np.flatnonzero(state.h)
         state.pivots += 1
-        L = state.products.among(reacting) / problem.lam
-        L += state.intercept_curvature
+        L = state.products.among(reacting)
+        for part in (L[rows] for rows in _stretches(reacting.size)):
+            part /= problem.lam
+            part += state.intercept_curvature
         L[np.diag_indices_from(L)] += 1.0 / state.h[reacting]
         try:
             factorise(L, state.rows.workers)
@@ -97,6 +101,7 @@ class Pivoting(Solver[Problem, "PivotingState"]):
         alpha = state.alpha.copy()
         rest = _resting_scores(problem.loss, alpha, state.centre, problem.y, problem.s, state.rho, reacting)
         change = solved(L, rest - state.scores(alpha)[1][reacting])
+        go_on()
         if state.free and reacting.size:  # the intercept is the multiplier of a sum of zero
             per_unit = solved(L, np.ones(reacting.size))
             change -= (change.sum() + alpha.sum()) / per_unit.sum() * per_unit
@@ -179,6 +184,11 @@ class PivotingState(DualState):
         return self.failures >= MOST_FAILURES or (self.reacting > MOST_REACTING and self.pivots == 0)
 
     @property
+    def keeps_its_point(self) -> bool:
+        """It does: a pivot changes the variables at its end, when its linear system is solved."""
+        return True
+
+    @property
     def counters(self) -> dict[str, float]:
         """Passes over the data, rows that react, and how strongly the centre attracts."""
         return {"passes": self.passes, "reacting": float(self.reacting), "rho": self.rho}
@@ -203,7 +213,10 @@ class InnerProducts:
             self.members, self.matrix = self.members[:0], self.matrix[:0, :0]
         self._extend(some[self.place[some] < 0])
         at = self.place[some]
-        return self.matrix[np.ix_(at, at)]
+        out = np.empty((at.size, at.size))
+        for rows in _stretches(at.size):
+            out[rows] = self.matrix[np.ix_(at[rows], at)]
+        return out
 
     def _extend(self, new: Index) -> None:
         """Sets: ``members, matrix, place``."""
@@ -212,13 +225,20 @@ class InnerProducts:
         size = self.members.size
         self.place[new] = np.arange(known, size)
         before, self.matrix = self.matrix, np.empty((size, size))
-        self.matrix[:known, :known] = before
+        for rows in _stretches(known):
+            self.matrix[rows, :known] = before[rows]
         X = self.rows.matrix[self.members].astype(np.float64, copy=False)
-        for start in range(known, size, BLOCK):
-            some = slice(start, min(start + BLOCK, size))
+        for some in _stretches(size, known):
             products = X[some] @ X.T
             self.matrix[some] = products.toarray() if sp.issparse(products) else products
         self.matrix[:known, known:] = self.matrix[known:, :known].T
+
+
+def _stretches(size: int, start: int = 0) -> Iterator[slice]:
+    """``start .. size`` in slices of rows, before each of which the fit may end: a pivot can take half a minute."""
+    for first in range(start, size, BLOCK):
+        go_on()
+        yield slice(first, min(first + BLOCK, size))
 
 
 @compiled_methods

@@ -172,8 +172,10 @@ class SaddleState(State):
         self.gap = 0.5 * distance**2 + 0.5 * size**2 - street
         self.inner_width, self.inner_distance = max(self.inner_width, width), min(self.inner_distance, distance)
         if distance < self.distance:
-            self.distance = 0.0 if problem.vanishes(problem.total * self.v) else distance
+            self.distance = distance
             self.best_members, self.best_shares = self.members, np.exp(self.logs)
+            if problem.vanishes(problem.total * self.v):
+                self.try_to_meet(problem)
         if self.complete and width > self.width:
             self.width, self.best_w, self.best_z = width, self.w, self.z
 

@@ -6,6 +6,8 @@ variables fills whole chunks. Scalars that meet them, such as ``far``, have the 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from maxmargin._jit import compiled, larger, smaller
@@ -33,23 +35,51 @@ def order(
 
 
 @compiled
-def values_at(
-    a: Float, e: Float, q: Float, D: Float, low: Float, high: Float, group: Index, b: Float
-) -> tuple[float, float, float]:
-    """Half the quadratic form, the linear minus the diagonal part of the dual, and the losses of the primal."""
-    quadratic, linear, support = 0.0, 0.0, 0.0
+def gap_at(a: Float, e: Float, low: Float, high: Float, D: Float, group: Index, b: Float) -> float:
+    """What variables add to the duality gap at the multipliers ``b``: exactly nothing if they are the best response."""
+    gap = 0.0
     for v in range(a.shape[0]):
-        r = e[v] + D[v] * a[v]  # q - f
-        if a[v] != 0.0:
-            quadratic += 0.5 * a[v] * (q[v] - r)
-            linear += q[v] * a[v] - 0.5 * D[v] * a[v] * a[v]
-        r -= b[group[v]]
+        r = e[v] + D[v] * a[v] - b[group[v]]  # q - f - b
         best = response(r, low[v], high[v], D[v])
-        if best != 0.0:
-            support += best * r
-            if D[v] > 0.0:
-                support -= 0.5 * D[v] * best * best
-    return quadratic, linear, support
+        if best != a[v]:
+            gap += (best - a[v]) * r
+            if D[v] > 0.0:  # the box may be infinite otherwise
+                gap -= 0.5 * D[v] * (best - a[v]) * (best + a[v])
+    return gap
+
+
+@compiled
+def gap_near(
+    a: Float, e: Float, low: Float, high: Float, D: Float, group: Index, b: Float
+) -> tuple[Float, Float, Float, Float]:
+    """The first and second derivatives of `gap_at` by the multipliers, and how far these may fall and rise.
+
+    So far both hold: no best response of a variable meets a bound or leaves one.
+    """
+    groups = b.shape[0]
+    slope, curvature = np.zeros(groups), np.zeros(groups)
+    fall, rise = np.full(groups, np.inf), np.full(groups, np.inf)
+    for v in range(a.shape[0]):
+        g = group[v]
+        r = e[v] + D[v] * a[v] - b[g]
+        best = response(r, low[v], high[v], D[v])
+        if math.isinf(best):  # the gap is infinite and has no slope
+            fall[g], rise[g] = 0.0, 0.0
+            continue
+        slope[g] -= best - a[v]
+        if low[v] == high[v]:
+            continue
+        at_low, at_high = r, r  # what would pull the variable away from either bound
+        if D[v] > 0.0:
+            at_low, at_high = r - D[v] * low[v], r - D[v] * high[v]
+            if at_low > 0.0 and at_high < 0.0:
+                curvature[g] += 1.0 / D[v]
+        for pull in (at_low, at_high):
+            if pull >= 0.0:
+                rise[g] = min(rise[g], pull)
+            if pull <= 0.0:
+                fall[g] = min(fall[g], -pull)
+    return slope, curvature, fall, rise
 
 
 @compiled

@@ -9,6 +9,7 @@ from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.solvers.kernels.decomposition.state import DecompositionState
+from maxmargin.solvers.kernels.finite_box import with_finite_box
 from maxmargin.solvers.solver import Needs, Solver
 
 ROUND_WORK = 60_000_000  # values that are read or computed in a round: about a tenth of a second
@@ -55,7 +56,7 @@ class Decomposition(Solver[Problem | BoxQP, DecompositionState]):
 
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> DecompositionState:
         """A feasible point near zero, or near a given one."""
-        qp = BoxQP.of(problem)
+        qp = with_finite_box(BoxQP.of(problem))
         return DecompositionState(
             qp=qp,
             a=qp.near(warm),

@@ -17,7 +17,7 @@ from maxmargin.protocols import Float, Index
 from maxmargin.solvers.kernels.decomposition.block import Blocks
 from maxmargin.solvers.kernels.decomposition.face import Face, Schedule, added_up
 from maxmargin.solvers.kernels.decomposition.left_out import LeftOut
-from maxmargin.solvers.kernels.decomposition.variables import Active, Order
+from maxmargin.solvers.kernels.decomposition.variables import Active, Anchor, Order
 from maxmargin.solvers.solver import State
 
 STEP_WORK = 200_000  # of every step, whatever its size
@@ -72,6 +72,7 @@ class DecompositionState(State):
     left_out: LeftOut = field(init=False)
     live: Float = field(init=False)  # scores of the samples in play
     order: Order = field(init=False)
+    anchor: Anchor | None = None  # where the dual value is known; nowhere if all scores are newer
     schedule: Schedule = field(default_factory=Schedule)
     watch: Stopwatch = field(default_factory=Stopwatch)
 
@@ -156,11 +157,8 @@ class DecompositionState(State):
         with self.watch("choice"):
             self.take_stock()
         self.schedule.remember(on_the_face, self.iterations, (self.dual - dual) / (self.work - work))
-        if self._others_matter():  # the multiplier has moved, or more
-            self.left_out.account(self.a, self.order.middle)
-            self.take_stock()
-            if self._others_matter():
-                self.synchronise()
+        if self._others_matter():
+            self.synchronise()
         least = ROUNDING * self.size
         if self.drift > DRIFT_SHARE * max(self.order.violation, least):
             self._refresh()
@@ -205,17 +203,20 @@ class DecompositionState(State):
             return True
 
     def take_stock(self) -> None:
-        """Look at every variable in play. Sets: ``order, size, drift, primal, dual``."""
-        t, totals = self.active, self.qp.totals
+        """Look at every variable in play. Sets: ``order, anchor, size, drift, primal, dual``."""
+        t = self.active
         self.order = t.order(self.live)
+        e, b = self.order.e, self.order.middle
         # The scores may cancel (nu machines), but not the rounding in them.
         self.size = max(float(np.abs(t.q).max(initial=0.0)), self.largest * float(np.sqrt(t.a @ t.a)), 1e-300)
         # A row is wrong by the same amount whenever it is added, so that only the sum of all moves counts.
         moved = self.variables() - self.exact_at
         self.drift = self.rounding * float(np.sqrt(moved @ moved))
-        quadratic, linear, support = t.values(self.order.e, self.order.middle)
-        self.primal = quadratic + support + float(self.order.middle[: totals.size] @ totals) + self.left_out.primal
-        self.dual = linear - quadratic + self.left_out.dual
+        if self.anchor is None or not self.left_out:  # all scores are up to date
+            self.anchor = Anchor(t.a.copy(), e, t.dual(e) + self.left_out.dual)
+        self.dual = self.anchor.dual_at(t.a, e)
+        self.left_out.account(b)  # the gap is that of one multiplier for all, those in play or not
+        self.primal = self.dual + t.gap(e, b) + self.left_out.gap
 
     # ---- samples that are left out -----------------------------------------------------------------------------------
 
@@ -227,13 +228,12 @@ class DecompositionState(State):
         if self.left_out:
             with self.watch("others"):
                 self._bring_back(self.cache.arena.dtype if dtype is None else dtype)
-            self.left_out.account(self.a, self.order.middle)
             self.take_stock()
         return self.seems_done()
 
     def _bring_back(self, dtype: DTypeLike) -> None:
-        """Bring left-out samples up to date. Sets: their scores, and what is in play."""
-        self.a = self.variables()
+        """Bring left-out samples up to date. Sets: their scores, ``anchor``, and what is in play."""
+        self.a, self.anchor = self.variables(), None
         beta = self.qp.expansion(self.a)
         for samples, since in self.left_out.generations:
             change = beta - since
@@ -256,13 +256,13 @@ class DecompositionState(State):
             return
         self.a = self.variables()
         self.left_out.f[cache.columns] = self.live
-        self.left_out.generations.append((cache.columns[~keep], self.qp.expansion(self.a)))
-        age = t.age[keep[t.column]]
+        self.left_out.add(cache.columns[~keep], self.a, self.qp.expansion(self.a))
+        stays = keep[t.column]
+        age, self.anchor = t.age[stays], Anchor(t.a[stays], self.order.e[stays], self.dual)
         cache.narrow(keep)
         self.live = self.left_out.f[cache.columns]
         self.active = Active.of(self.qp, self.a, cache.column)
         self.active.age = age
-        self.left_out.account(self.a, self.order.middle)
         self.take_stock()
 
     def _others_matter(self) -> bool:

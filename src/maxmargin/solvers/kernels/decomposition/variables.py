@@ -23,12 +23,43 @@ class Order(NamedTuple):
     violation: float
 
 
-class Values(NamedTuple):
-    """What some variables contribute to the values of the problem."""
+class Anchor(NamedTuple):
+    """A point of the variables in play whose dual value is known, that of the others included.
 
-    quadratic: float  # half of the quadratic form
-    linear: float  # the linear minus the diagonal part of the dual value
-    support: float  # the losses of the primal value
+    The slope of the dual changes evenly on a straight way. So as long as the others rest, the value elsewhere follows
+    from the slopes at both ends, whatever the scores of the others are by now.
+    """
+
+    a: Float
+    e: Float
+    dual: float
+
+    def dual_at(self, a: Float, e: Float) -> float:
+        """The dual value where the variables in play are ``a`` and minus the gradient is ``e``."""
+        return self.dual + 0.5 * float((a - self.a) @ (self.e + e))
+
+
+class GapNear(NamedTuple):
+    """A part of the duality gap as a function of the multipliers, exact as long as no loss changes its piece.
+
+    The losses consist of lines and parabolas, and so does their sum: between two kinks it is one parabola.
+    """
+
+    b: Float  # the multipliers that were looked at
+    value: float  # there
+    slope: Float  # of each group
+    curvature: Float
+    fall: Float  # how much smaller each multiplier may be
+    rise: Float  # and how much larger
+
+    def reaches(self, b: Float) -> bool:
+        """Whether the function is known at ``b``."""
+        return bool(np.all((b - self.b <= self.rise) & (self.b - b <= self.fall)))
+
+    def at(self, b: Float) -> float:
+        """The part at ``b``."""
+        change = b - self.b
+        return self.value + float(change @ (self.slope + 0.5 * self.curvature * change))
 
 
 @dataclass
@@ -76,6 +107,15 @@ class Active:
         """Whether each variable is sure to stay at its bound, as the ends of an order tell."""
         return loops.settled(self.a, e, self.low, self.high, self.group, order.up, order.down)
 
-    def values(self, e: Float, b: Float) -> Values:
-        """The contribution of these variables at the multipliers ``b``."""
-        return Values(*loops.values_at(self.a, e, self.q, self.D, self.low, self.high, self.group, b))
+    def dual(self, e: Float) -> float:
+        """The part of these variables in the dual value."""
+        return 0.5 * float(self.a @ (self.q + e))
+
+    def gap(self, e: Float, b: Float) -> float:
+        """The part of these variables in the duality gap at the multipliers ``b``."""
+        return loops.gap_at(self.a, e, self.low, self.high, self.D, self.group, b)
+
+    def gap_near(self, e: Float, b: Float) -> GapNear:
+        """That part as a function of the multipliers near ``b``."""
+        rest = loops.gap_near(self.a, e, self.low, self.high, self.D, self.group, b)
+        return GapNear(b, self.gap(e, b), *rest)

@@ -1,0 +1,160 @@
+"""How wrong rounding can have made the values of a problem: what a certificate adds to primal and dual value.
+
+Nothing here is an estimate. Every bound holds for the worst rounding of every operation, as `numerics.rounding` counts
+them, so that the optimum lies in ``[dual - error, primal + error]``. What is needed beside the values costs a few
+operations per sample and one pass over the data in a fit, for the norms of the columns:
+
+* Scores ``z = X w`` are wrong by at most ``g |X| |w|``, where ``g`` is the growth of a row's sum. The losses are
+  convex, so each changes by at most that times its steepest slope within reach, and by Cauchy's inequality they change
+  together by at most ``g ||c|| sum_j |w_j| ||x_j||``: ``c`` holds the slopes times the weights, ``x_j`` are columns.
+* Coefficients ``X^T alpha`` are wrong by at most ``g ||alpha|| ||x_j||`` each.
+* Dual variables whose sum should be zero miss it by a share of their heavier side. Scaled down by that share they are
+  feasible; the conjugates are convex and zero at zero, so that costs at most the same share of them.
+* An L1 penalty allows ``X^T alpha`` within limits. Where these may be exceeded, smaller variables are feasible.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from maxmargin._jit import compiled
+from maxmargin.numerics.rounding import DOUBLE, growth
+from maxmargin.problems.point import Certificate
+from maxmargin.protocols import Float, Loss, Penalty
+
+BLOCK = 1024  # samples that are added up by themselves: sums of sums round less
+SCORE_UNITS = 4.0  # roundings between a score and the argument of its loss: the intercept, the target
+CONJUGATE_UNITS = 64.0  # a conjugate's slope is at most this: the logistic one's at the last number below 1, with room
+
+
+class SampleSums(NamedTuple):
+    """Sums over the samples of all clients."""
+
+    losses: float
+    conjugates: float
+    balance: float  # of the dual variables
+    up: float  # of the positive ones
+    down: float  # of the negative ones, without their sign
+    squares: float  # of the dual variables
+    conjugate_sizes: float
+    pull: float  # of the dual variables' sizes, times what their conjugates' slopes grow with
+    steepness: float  # of the squares of the steepest weighted slopes within reach of the scores' errors
+    drift: float  # of these slopes times the errors of the scores
+    arguments: float  # of these slopes times the sizes of what the losses' arguments are made of
+
+    @property
+    def size(self) -> float:
+        """Sum of the dual variables' sizes."""
+        return self.up + self.down
+
+
+def depth(n_samples: int) -> int:
+    """How many terms are added one after another in these sums, at most."""
+    return min(n_samples, BLOCK) + -(-n_samples // BLOCK)
+
+
+@compiled
+def sample_sums(
+    loss: Loss, z: Float, alpha: Float, y: Float, s: Float, errors: Float, b: float, differences: bool
+) -> Float:
+    """The numbers of `SampleSums` for scores ``z`` with the intercept ``b`` in them.
+
+    ``errors`` holds the error of each score without the intercept, or one for all. A product of a score and a label is
+    exact; ``differences`` tells whether the loss takes differences from targets instead, which are not.
+    """
+    out = np.zeros(11)
+    for start in range(0, z.shape[0], BLOCK):
+        stop = min(start + BLOCK, z.shape[0])
+        out += _block_sums(loss, z, alpha, y, s, errors, b, differences, start, stop)
+    return out
+
+
+@compiled
+def _block_sums(
+    loss: Loss,
+    z: Float,
+    alpha: Float,
+    y: Float,
+    s: Float,
+    errors: Float,
+    b: float,
+    differences: bool,
+    start: int,
+    stop: int,
+) -> Float:
+    out = np.zeros(11)
+    one_for_all = errors.shape[0] == 1
+    for i in range(start, stop):
+        if s[i] <= 0.0:
+            continue
+        a, size = alpha[i], abs(z[i]) + abs(b)
+        if differences and size > 0.0:
+            size += abs(y[i])
+        conjugate = s[i] * loss.conjugate(-a / s[i], y[i])
+        out[0] += s[i] * loss.value(z[i], y[i])
+        out[1] += conjugate
+        out[2] += a
+        out[3] += max(a, 0.0)
+        out[4] += max(-a, 0.0)
+        out[5] += a * a
+        out[6] += abs(conjugate)
+        out[7] += abs(a) * (1.0 + abs(y[i]))
+        error = errors[0] if one_for_all else errors[i]
+        reach = error + SCORE_UNITS * DOUBLE * size
+        steepest = s[i] * max(abs(loss.slope(z[i] - reach, y[i])), abs(loss.slope(z[i] + reach, y[i])))
+        if steepest > 0.0:
+            out[8] += steepest * steepest
+            out[9] += steepest * error
+            out[10] += steepest * size
+    return out
+
+
+def error_of_losses(sums: SampleSums, from_scores: float, n_samples: int) -> float:
+    """Of the sum of the losses, if the errors of the scores change it by at most ``from_scores``."""
+    return from_scores + SCORE_UNITS * DOUBLE * sums.arguments + growth(depth(n_samples)) * abs(sums.losses)
+
+
+def error_of_conjugates(sums: SampleSums, imbalance: float, n_samples: int) -> float:
+    """Of the sum of the conjugates, at variables that are scaled down by ``imbalance`` to be feasible."""
+    return (imbalance + growth(depth(n_samples))) * sums.conjugate_sizes + CONJUGATE_UNITS * DOUBLE * sums.pull
+
+
+def imbalance(sums: SampleSums, n_samples: int) -> float:
+    """The share of the heavier side of the dual variables by which their sum may be other than zero."""
+    heavier = max(sums.up, sums.down)
+    return (abs(sums.balance) + growth(depth(n_samples)) * sums.size) / heavier if heavier > 0.0 else 0.0
+
+
+def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjugates: float) -> float:
+    """Of the penalty's conjugate at ``v``, whose entries are wrong by up to ``errors``.
+
+    If these have limits, the variables have to shrink, and the sum of the ``conjugates`` with them.
+    """
+    limit, reach = penalty.dual_limit(), np.abs(v) + errors
+    if math.isfinite(limit):
+        return max(0.0, float(reach.max(initial=0.0)) / limit - 1.0 + 4.0 * DOUBLE) * conjugates
+    cost = conjugate_costs(penalty, np.abs(v))
+    return conjugate_costs(penalty, reach) - cost + growth(v.size) * cost
+
+
+def certificate_of(primal: float, dual: float, primal_error: float, dual_error: float, passes: float) -> Certificate:
+    """A certificate; a value that is infinite proves nothing, and has no error."""
+    return Certificate(
+        float(primal),
+        float(dual),
+        float(primal_error) if math.isfinite(primal) else 0.0,
+        float(dual_error) if math.isfinite(dual) else 0.0,
+        passes,
+    )
+
+
+@compiled
+def conjugate_costs(penalty: Penalty, v: Float) -> float:
+    """The penalty's conjugate."""
+    total = 0.0
+    for j in range(v.shape[0]):
+        total += penalty.conjugate_cost(v[j])
+    return total

@@ -1,0 +1,188 @@
+"""Certificates that hold in exact arithmetic: their errors, what they claim, and that `certify` says the same."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from sklearn.base import is_classifier
+
+from maxmargin import (
+    SVC,
+    SVR,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Point,
+    Problem,
+    SGDClassifier,
+    SGDRegressor,
+    Status,
+    certify,
+    minimize,
+)
+from maxmargin.loop.minimize import best_parts
+from maxmargin.numerics.rounding import growth
+from maxmargin.operators import Rows
+from maxmargin.parts.losses import Hinge
+from maxmargin.parts.penalties import L2
+from maxmargin.problems.point import Certificate
+from maxmargin.solvers import DualCoordinate
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(80, 3))
+CLASSES = (Z[:, 0] + 0.5 * RNG.normal(size=80) > 0).astype(int)
+TARGETS = Z[:, 0] + 0.3 * RNG.normal(size=80)
+THREE = np.digitize(Z[:, 0], [-0.4, 0.4])
+
+
+# ---- what a certificate says -----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e100, 1e100), max_size=60))
+def test_no_order_of_a_sum_is_worse_than_its_bound(terms):
+    exact, sizes = sum(map(Fraction, terms), Fraction(0)), sum(abs(Fraction(t)) for t in terms)
+    for order in (terms, sorted(terms), sorted(terms, key=abs, reverse=True)):
+        total = 0.0
+        for term in order:
+            total += term
+        assert abs(Fraction(total) - exact) <= Fraction(growth(len(terms))) * sizes
+
+
+def test_the_error_counts_as_gap():
+    assert Certificate(2.0, 1.0, 0.25, 0.25).relative_gap == 0.75
+    assert Certificate(1.0, 1.0, 1e-13, 1e-13).relative_gap == pytest.approx(2e-13)
+    assert Certificate(0.0, 0.0).relative_gap == 0.0
+    assert Certificate(0.0, 0.0, 1e-30).relative_gap == math.inf  # nothing is known of the sign even
+    assert Certificate(1.0, 1.5, 0.3, 0.3).relative_gap == pytest.approx(0.1 / 1.5)
+    assert Certificate(1.0, 1.5, 0.1, 0.1).relative_gap == math.inf  # a contradiction proves nothing
+
+
+def test_values_keep_their_errors_when_the_better_halves_of_two_points_are_joined():
+    early = Point(np.zeros(1), 0.0, np.zeros(1)), Certificate(5.0, 3.0, 0.5, 0.1)
+    late = Point(np.ones(1), 1.0, np.ones(1)), Certificate(5.2, 3.2, 0.1, 0.9)
+    point, certificate = best_parts(early, late)
+    assert (point.b, point.alpha[0]) == (1.0, 0.0)  # 5.3 is surely reached, and 2.9 surely a bound
+    assert certificate == Certificate(5.2, 3.0, 0.1, 0.1)
+
+
+def test_a_gap_below_its_error_ends_the_fit():
+    problem = Problem(Rows(Z), np.where(CLASSES > 0, 1.0, -1.0), Hinge(), L2(1.0), np.ones(80))
+    solution = minimize(problem, DualCoordinate(), tol=1e-300)
+    assert solution.status is Status.STALLED
+    assert solution.certificate.gap <= solution.certificate.error <= 1e-10 * solution.certificate.primal
+
+
+# ---- the examples of those who tried to break it ---------------------------------------------------------------------
+
+
+def interval(certificate):
+    return certificate.dual - certificate.error, certificate.primal + certificate.error
+
+
+def assert_no_lie(certificate, optimum, slack):
+    low, high = interval(certificate)
+    assert low <= optimum + slack
+    assert high >= optimum - slack
+
+
+@pytest.mark.parametrize("offset", [10.0, 1e3, 1e5, 1e8, 1e9])
+@pytest.mark.parametrize("solver", ["decomposition", "smo", "newton"])
+def test_offsets_are_no_lies(offset, solver):
+    """A free intercept makes the problem that of the rows without the offset, but for their rounding."""
+    optimum = SVC(kernel="linear", tol=1e-9).fit((Z + offset) - offset, CLASSES).objective_
+    model = SVC(kernel="linear", solver=solver, max_time=2).fit(Z + offset, CLASSES)
+    assert_no_lie(model.solution_.certificate, optimum, 1e-8 * optimum)
+
+
+def test_a_dual_value_is_never_above_that_of_zero():
+    model = SVC(kernel="poly", degree=9, max_time=2).fit(Z + 10, CLASSES)
+    zero = 2.0 * min(CLASSES.sum(), 80 - CLASSES.sum())
+    low, _ = interval(model.solution_.certificate)
+    assert low <= zero
+
+
+@pytest.mark.parametrize(("estimator", "y"), [(NuSVC(nu=0.3), CLASSES), (NuSVR(nu=0.3), TARGETS)])
+def test_linear_nu_machines_far_from_the_origin(estimator, y):
+    near = estimator.__class__(nu=0.3, kernel="linear", tol=1e-9).fit((Z + 1e5) - 1e5, y).objective_
+    far = estimator.__class__(nu=0.3, kernel="linear", tol=1e-9, max_time=2).fit(Z + 1e5, y)
+    assert_no_lie(far.solution_.certificate, near, 1e-7 * abs(near))
+
+
+def test_hulls_that_are_apart_are_not_said_to_meet():
+    X, y = 1e8 + np.arange(4.0)[:, None], [0, 0, 1, 1]
+    for solver in ("auto", "decomposition", "saddle", "gilbert", "frank_wolfe"):
+        model = SVC(kernel="linear", C=math.inf, solver=solver, max_time=2).fit(X, y)
+        assert model.status_ is not Status.NOT_SEPARABLE
+    rows = np.random.default_rng(1).normal(size=(8, 2))
+    for gamma in (1.0, 1e-3, 1e-6, 1e-9):  # distinct points are independent of each other under this kernel
+        for X in (rows, csr_matrix(rows)):
+            model = SVC(C=math.inf, gamma=gamma, max_time=2).fit(X, np.arange(8) % 2)
+            assert model.status_ is not Status.NOT_SEPARABLE
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
+@pytest.mark.parametrize("storage", [np.asarray, csr_matrix])
+def test_hulls_with_a_common_sample_meet(kernel, storage):
+    X, y = np.vstack([Z, Z[:3]]), np.append(CLASSES, 1 - CLASSES[:3])
+    model = SVC(kernel=kernel, C=math.inf).fit(storage(X), y)
+    assert model.status_ is Status.NOT_SEPARABLE
+
+
+def test_weights_of_very_different_sizes():
+    weights = 10.0 ** np.linspace(-15, 11, 80)
+    for intercept in ("free", "penalised", None):
+        model = LogisticRegression(intercept=intercept, max_time=2).fit(Z, CLASSES, sample_weight=weights)
+        low, high = interval(model.solution_.certificate)
+        assert low <= high
+
+
+# ---- certify says the same -------------------------------------------------------------------------------------------
+
+SAME = [
+    *(SVC(kernel=kernel) for kernel in ("linear", "rbf", "poly", "laplacian")),
+    SVC(loss="squared_hinge"),
+    SVC(intercept=None),
+    SVC(intercept="penalised"),
+    SVC(kernel="linear", intercept="penalised", loss="squared_hinge"),
+    SVC(multi_class="ovr"),
+    *(NuSVC(nu=0.2, kernel=kernel) for kernel in ("linear", "rbf")),
+    *(LinearSVC(loss=loss) for loss in ("hinge", "squared_hinge")),
+    LinearSVC(penalty="l1"),
+    LinearSVC(intercept="free", multi_class="ovo"),
+    LogisticRegression(),
+    LogisticRegression(l1_ratio=1.0, multi_class="ovr"),
+    SGDClassifier(tol=1e-3),
+    *(SVR(kernel=kernel) for kernel in ("linear", "rbf")),
+    SVR(loss="squared_epsilon_insensitive"),
+    *(NuSVR(nu=0.3, kernel=kernel) for kernel in ("linear", "rbf")),
+    LinearSVR(),
+    LinearSVR(loss="squared_epsilon_insensitive"),
+    SGDRegressor(tol=1e-3),
+    *(OneClassSVM(nu=0.3, kernel=kernel) for kernel in ("linear", "rbf")),
+]
+
+
+@pytest.mark.parametrize("model", SAME, ids=str)
+@pytest.mark.parametrize("storage", [np.asarray, csr_matrix])
+def test_certify_gives_the_three_numbers_of_the_fit(model, storage):
+    X = storage(Z)
+    for y in (CLASSES, THREE) if is_classifier(model) else (TARGETS,):
+        model.fit(X, y)
+        verdict = certify(model, X, y)
+        assert len(verdict.certificates) == len(model.solutions_)
+        for judged, solution in zip(verdict.certificates, model.solutions_, strict=True):
+            claimed = solution.certificate
+            slack = judged.error + claimed.error
+            assert judged.primal == pytest.approx(claimed.primal, rel=1e-9, abs=slack)
+            assert judged.dual == pytest.approx(claimed.dual, rel=1e-9, abs=slack)
+            assert judged.error <= 10.0 * claimed.error + 1e-14 * abs(claimed.primal)
+            assert claimed.error <= 10.0 * judged.error + 1e-14 * abs(claimed.primal)
