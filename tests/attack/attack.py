@@ -22,7 +22,7 @@ from maxmargin.solvers import SOLVERS
 from sklearn.exceptions import ConvergenceWarning
 
 NIGHT_SECONDS = 1.0  # max_time of a fit
-PATIENCE = 20.0  # seconds that a fit may take altogether
+PATIENCE = 5.0  # seconds by which a fit may exceed it
 WORDS = 5  # of a sentence, at least
 OURS = ("maxmargin", "sklearn")
 
@@ -32,11 +32,12 @@ def attack(made, max_time, solvers, say=lambda text: None):
     findings, fits = [], []
     for solver in solvers:
         say(solver)
-        began = time.perf_counter()
-        fit, found = attempt(made, solver, max_time)
+        fit, found, seconds = attempt(made, solver, max_time)
+        if seconds > max_time + PATIENCE:  # perhaps it compiled its loops
+            say(solver)
+            fit, found, seconds = attempt(made, solver, max_time)
         findings += found
-        seconds = time.perf_counter() - began
-        if seconds > PATIENCE:
+        if seconds > max_time + PATIENCE:
             findings.append(Finding("slow", solver, f"max_time={max_time:g}", f"{seconds:.1f} s"))
         if fit is not None:
             fits.append(fit)
@@ -45,20 +46,22 @@ def attack(made, max_time, solvers, say=lambda text: None):
 
 
 def attempt(made, solver, max_time):
-    """One fit, and what it did that it must not."""
+    """One fit, what it did that it must not, and its seconds."""
+    began = time.perf_counter()
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         try:
             model = fitted(made, solver, max_time)
         except Exception as error:
-            return None, [*_wrong_exception(solver, error, "fit"), *_wrong_warnings(solver, raised)]
-        y = made.y
+            found = [*_wrong_exception(solver, error, "fit"), *_wrong_warnings(solver, raised)]
+            return None, found, time.perf_counter() - began
+        seconds = time.perf_counter() - began
         try:
-            verdict = maxmargin.certify(model, made.X, y, made.weights)
+            verdict = maxmargin.certify(model, made.X, made.y, made.weights)
             found = []
         except Exception as error:
             verdict, found = error, list(_wrong_exception(solver, error, "certify"))
-    return Fit(solver, model, verdict), [*found, *_wrong_warnings(solver, raised)]
+    return Fit(solver, model, verdict), [*found, *_wrong_warnings(solver, raised)], seconds
 
 
 def fitted(made, solver, max_time):

@@ -10,8 +10,6 @@ import posing
 from active_set import ActiveSet
 from exact import arb, lower, upper
 
-WITHOUT_A_BOUND = 1e-9  # relative: what a certificate that says nothing about its rounding is forgiven
-
 
 @dataclass
 class Finding:
@@ -156,9 +154,8 @@ class _Bench:
             yield from self._certify_lies(answer)
 
     def _lies(self, answer):
-        c, tiny = answer.certificate, self._tiny(answer)
-        error = getattr(c, "error", 0.0)
-        yield from self._interval(answer, c, error, tiny, "")
+        c, tiny = answer.certificate, answer.slack
+        yield from self._interval(answer, c, "")
         if answer.status == "NOT_SEPARABLE":
             parted = [other.solver for other in self.answers if other.separates]
             if parted or (hasattr(self.problem, "separates") and self.best < -tiny):
@@ -166,51 +163,47 @@ class _Bench:
                 yield Finding("NOT_SEPARABLE", answer.solver, "no function separates the classes", f"{who} does")
         if answer.status == "CONVERGED" and self.space.convex:
             missed = lower(answer.value - self.best)
-            if missed > answer.tol * answer.scale * (1.0 + 1e-6) + error + tiny:
+            if missed > answer.tol * answer.scale * (1.0 + 1e-6) + tiny:
                 yield Finding(
                     "CONVERGED",
                     answer.solver,
-                    f"a relative gap of {c.relative_gap:.2e} (tol {answer.tol:.0e}, error {error:.2e})",
+                    f"a relative gap of {c.relative_gap:.2e} (tol {answer.tol:.0e})",
                     f"its function costs {float(answer.value):.10g}, {self.by} {float(self.best):.10g}",
                 )
 
-    def _interval(self, answer, c, error, tiny, who):
+    def _interval(self, answer, c, who):
         """The exact value of the function is at most the primal value, and the dual value below all functions."""
-        if lower(answer.value) > c.primal + error + tiny:
+        tiny = answer.slack
+        if lower(answer.value) > c.primal + c.primal_error + tiny:
             yield Finding(
                 f"{who}primal too small",
                 answer.solver,
-                f"{c.primal:.12g} (error {error:.2e})",
+                f"{c.primal:.12g} (error {c.primal_error:.2e}, {answer.status})",
                 f"{float(answer.value):.12g}, larger by {lower(answer.value - arb(c.primal)):.2e}",
             )
         if not self.space.convex and c.dual > -math.inf:
             yield Finding(f"{who}dual of an indefinite kernel", answer.solver, f"a bound of {c.dual:.6g}", "none")
-        elif c.dual - error > upper(self.best) + tiny + answer.dent:
+        elif c.dual - c.dual_error > upper(self.best) + tiny + answer.dent:
             yield Finding(
                 f"{who}dual too large",
                 answer.solver,
-                f"{c.dual:.12g} (error {error:.2e}, {answer.status})",
+                f"{c.dual:.12g} (error {c.dual_error:.2e}, {answer.status})",
                 f"{self.by} costs {float(self.best):.12g}, smaller by {lower(arb(c.dual) - self.best):.2e}",
             )
-
-    def _tiny(self, answer):
-        c = answer.certificate
-        scale = answer.scale if math.isfinite(answer.scale) else 0.0
-        return answer.slack + (0.0 if hasattr(c, "error") else WITHOUT_A_BOUND * scale)
 
     def _certify_lies(self, answer):
         verdict, c = answer.verdict, answer.certificate
         if isinstance(verdict, Exception):
             return
-        error, tiny = getattr(verdict, "error", 0.0), self._tiny(answer)
-        yield from self._interval(answer, verdict, error, tiny, "certify: ")
-        own = getattr(c, "error", 0.0)
-        apart = max(verdict.dual - error - c.primal - own, c.dual - own - verdict.primal - error)
-        if apart > tiny:
+        yield from self._interval(answer, verdict, "certify: ")
+        apart = max(
+            verdict.dual - verdict.dual_error - c.primal - c.primal_error,
+            c.dual - c.dual_error - verdict.primal - verdict.primal_error,
+        )
+        if apart > answer.slack:
             yield Finding(
                 "certify disagrees",
                 answer.solver,
                 f"the fit [{c.dual:.10g}, {c.primal:.10g}]",
                 f"certify says [{verdict.dual:.10g}, {verdict.primal:.10g}]",
             )
-

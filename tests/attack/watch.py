@@ -1,6 +1,7 @@
 """A worker process that is watched: a fit that does not return is ended, and counts as a finding."""
 
 import base64
+import contextlib
 import json
 import os
 import pickle
@@ -54,7 +55,8 @@ class Worker:
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
         self.answers: queue.Queue = queue.Queue()
-        threading.Thread(target=self._read, args=(self.process.stdout, self.answers), daemon=True).start()
+        self.reader = threading.Thread(target=self._read, args=(self.process.stdout, self.answers), daemon=True)
+        self.reader.start()
 
     @staticmethod
     def _read(stream, answers):
@@ -68,4 +70,8 @@ class Worker:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            self.reader.join()
+            for stream in (self.process.stdin, self.process.stdout):
+                with contextlib.suppress(OSError):  # what was not sent is of no interest any more
+                    stream.close()
             self.process = None
