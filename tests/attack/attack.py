@@ -1,0 +1,155 @@
+"""The attack: nasty problems, every estimator, every solver, and an exact judge.
+
+``python tests/attack/attack.py --seconds 3600 --seed 7`` runs until the time is over and prints what it found, each
+with a script that shows it. ``--number 12`` runs one problem, ``--worker`` serves a parent that watches for hangs.
+"""
+
+import argparse
+import base64
+import json
+import pickle
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import maxmargin
+from judge import Finding, Fit, judge
+from maxmargin.solvers import SOLVERS
+from sklearn.exceptions import ConvergenceWarning
+
+NIGHT_SECONDS = 1.0  # max_time of a fit
+PATIENCE = 5.0  # seconds by which a fit may exceed it
+WORDS = 5  # of a sentence, at least
+OURS = ("maxmargin", "sklearn")
+
+
+def attack(made, max_time, solvers, say=lambda text: None):
+    """Fit a case with solvers and judge what they return."""
+    findings, fits = [], []
+    for solver in solvers:
+        say(solver)
+        fit, found, seconds = attempt(made, solver, max_time)
+        if seconds > max_time + PATIENCE:  # perhaps it compiled its loops
+            say(solver)
+            fit, found, seconds = attempt(made, solver, max_time)
+        findings += found
+        if seconds > max_time + PATIENCE:
+            findings.append(Finding("slow", solver, f"max_time={max_time:g}", f"{seconds:.1f} s"))
+        if fit is not None:
+            fits.append(fit)
+    say("judge")
+    return findings + judge(made, fits, seconds=2.0 * max_time)
+
+
+def attempt(made, solver, max_time):
+    """One fit, what it did that it must not, and its seconds."""
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        try:
+            model = fitted(made, solver, max_time)
+        except Exception as error:
+            found = [*_wrong_exception(solver, error, "fit"), *_wrong_warnings(solver, raised)]
+            return None, found, time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        try:
+            verdict = maxmargin.certify(model, made.X, made.y, made.weights)
+            found = []
+        except Exception as error:
+            verdict, found = error, list(_wrong_exception(solver, error, "certify"))
+    return Fit(solver, model, verdict), [*found, *_wrong_warnings(solver, raised)], seconds
+
+
+def fitted(made, solver, max_time):
+    """A model of a case."""
+    options = {"solver": solver, "max_time": max_time, **made.params}
+    model = getattr(maxmargin, made.estimator)(**options)
+    if made.before is not None:
+        model.fit(*made.before)
+    weights = {} if made.weights is None else {"sample_weight": made.weights}
+    return model.fit(made.X, made.y, **weights)
+
+
+def _wrong_exception(solver, error, where):
+    """Nothing but a ValueError or a TypeError with a sentence, raised by us and not by what we call."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    ours = any(f"/{package}/" in frame.filename for package in OURS)
+    linear_algebra = isinstance(error, np.linalg.LinAlgError)
+    if not isinstance(error, ValueError | TypeError) or linear_algebra or not ours or len(str(error).split()) < WORDS:
+        place = "/".join(Path(frame.filename).parts[-2:])
+        text = f"{type(error).__name__}: {error}"[:200]
+        yield Finding(f"{where}: exception", solver, f"{text} ({place}:{frame.lineno})", "a sentence, or an answer")
+
+
+def _wrong_warnings(solver, raised):
+    seen = set()
+    for one in raised:
+        text = f"{one.category.__name__}: {one.message}"[:160]
+        if not issubclass(one.category, ConvergenceWarning) and text not in seen:
+            seen.add(text)
+            place = "/".join(Path(one.filename).parts[-2:])
+            yield Finding("warning", solver, f"{text} ({place}:{one.lineno})", "no warning but our own")
+
+
+def chosen_solvers(made, few):
+    """All solvers; or "auto" and a few others, for a short attack."""
+    names = sorted(SOLVERS)
+    if few is None:
+        return ["auto", *names]
+    rng = np.random.default_rng([made.seed, made.number, 1])
+    model = getattr(maxmargin, made.estimator)(**made.params)
+    able = [name for name in names if _supports(model, made, name)]
+    return ["auto", *rng.permutation(able)[:few].tolist()]
+
+
+def _supports(model, made, name):
+    """Whether a fit with a solver is refused."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            maxmargin.explain_solver(model.set_params(solver=name), made.X, made.y)
+    except Exception:
+        return False
+    return True
+
+
+def work():
+    """Serve requests, one line each: a case, max_time, and solvers (all, some, or how many). Say what is being done."""
+    for line in sys.stdin:
+        made, max_time, solvers = pickle.loads(base64.b64decode(line))
+
+        def say(text):
+            print(json.dumps({"doing": text}), flush=True)
+
+        try:
+            names = solvers if isinstance(solvers, list) else chosen_solvers(made, solvers)
+            answer = [vars(finding) for finding in attack(made, max_time, names, say)]
+        except Exception:
+            answer = [vars(Finding("attack", "any", "the judge itself failed", traceback.format_exc()[-600:]))]
+        print(json.dumps({"found": answer}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--number", type=int)
+    parser.add_argument("--worker", action="store_true")
+    options = parser.parse_args()
+    if options.worker:
+        work()
+        return 0
+    from night import night
+
+    if options.number is not None:
+        return night(options.seed, options.number, 1, np.inf, NIGHT_SECONDS)
+    return night(options.seed, options.first, None, options.seconds, NIGHT_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

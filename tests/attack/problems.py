@@ -1,0 +1,357 @@
+"""Nasty problems: each follows from a seed and a number alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+CLASSIFIERS = ("SVC", "NuSVC", "LinearSVC", "LogisticRegression", "SGDClassifier", "DistributedSVC", "DistributedNuSVC")
+REGRESSORS = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor")
+ESTIMATORS = {
+    "SVC": 6, "NuSVC": 3, "LinearSVC": 4, "SVR": 3, "NuSVR": 2, "LinearSVR": 3, "OneClassSVM": 2,
+    "LogisticRegression": 3, "SGDClassifier": 3, "SGDRegressor": 2, "DistributedSVC": 0.6, "DistributedNuSVC": 0.4,
+}  # fmt: skip
+LOOSE, TIGHT = (1e-3, 1e-4), (1e-6, 1e-8, 1e-10, 1e-12, 1e-14)
+
+
+@dataclass
+class Case:
+    """One problem and the estimator that gets it, without a solver."""
+
+    estimator: str
+    params: dict[str, Any]
+    X: Any
+    y: np.ndarray | None
+    weights: np.ndarray | None = None
+    before: tuple | None = None  # samples and targets of an earlier fit, for a warm start
+    seed: int = 0
+    number: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def case(seed, number):
+    """The problem of a number."""
+    rng = np.random.default_rng([seed, number])
+    names, shares = list(ESTIMATORS), np.array(list(ESTIMATORS.values()))
+    name = str(rng.choice(names, p=shares / shares.sum()))
+    n = int(rng.choice([rng.integers(2, 8), rng.integers(8, 25), rng.integers(25, 61)], p=[0.4, 0.4, 0.2]))
+    notes: list[str] = []
+    X = points(rng, n, notes)
+    y = targets(rng, name, X, notes)
+    params = parameters(rng, name, X, y)
+    made = Case(name, params, X, y, weights(rng, name, n), None, seed, number, notes)
+    if params.get("kernel") == "precomputed":
+        made.X = given_matrix(rng, X, notes)
+    elif name.startswith("Distributed"):
+        made.X = X if rng.random() < 0.6 else sp.csr_matrix(X)
+    else:
+        made.X = stored(rng, X, notes)
+    if "warm_start" in params:
+        made.before = earlier(rng, made)
+    return made
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def points(rng, n, notes):
+    """Rows with two or three defects at most."""
+    d = int(rng.integers(1, 11)) if rng.random() < 0.93 else int(rng.integers(11, 80))
+    X = rng.normal(size=(n, d))
+    chosen = rng.choice(list(DEFECTS), size=int(rng.integers(0, 4)), replace=False)
+    for name in chosen:
+        X = DEFECTS[name](rng, X)
+        notes.append(str(name))
+    return np.ascontiguousarray(X, dtype=np.float64)
+
+
+def _some(rng, n):
+    return rng.choice(n, size=max(1, n // 3), replace=False)
+
+
+def _with_duplicates(rng, X):
+    X[_some(rng, len(X))] = X[rng.integers(len(X))]
+    return X
+
+
+def _constant_columns(rng, X):
+    X[:, rng.random(X.shape[1]) < 0.5] = rng.choice([0.0, 1.0, 1e6])
+    return X
+
+
+def _zero_rows(rng, X):
+    X[_some(rng, len(X))] = 0.0
+    return X
+
+
+def _clusters(rng, X):
+    return X + rng.integers(0, 2, size=(len(X), 1)) * 10.0 ** rng.integers(1, 11)
+
+
+DEFECTS: dict[str, Callable] = {
+    "offset": lambda rng, X: X + 10.0 ** rng.integers(1, 13),
+    "offsets of columns": lambda rng, X: X + 10.0 ** rng.integers(0, 9, size=X.shape[1]),
+    "clusters": _clusters,
+    "scale": lambda rng, X: X * 10.0 ** rng.integers(-12, 13),
+    "scales": lambda rng, X: X * 10.0 ** rng.integers(-12, 13, size=X.shape[1]),
+    "duplicates": _with_duplicates,
+    "rank one": lambda rng, X: np.outer(X[:, 0], X[0]),
+    "constant columns": _constant_columns,
+    "zero rows": _zero_rows,
+    "lattice": lambda rng, X: np.rint(X),
+    "sparse": lambda rng, X: X * (rng.random(X.shape) < 0.2),
+    "tiny differences": lambda rng, X: 1.0 + X * 1e-9,
+}
+
+
+def stored(rng, X, notes):
+    """The same numbers in another container; float32 changes them."""
+    how = str(rng.choice(list(STORAGES)))
+    if how != "dense":
+        notes.append(how)
+    return STORAGES[how](X)
+
+
+def _coo_with_duplicates(X):
+    rows, columns = np.nonzero(X)
+    halves = 0.5 * X[rows, columns]  # add up to the same numbers
+    twice = np.concatenate([halves, halves]), (np.tile(rows, 2), np.tile(columns, 2))
+    return sp.coo_matrix(twice, shape=X.shape)
+
+
+def _explicit_zeros(X):
+    rows, columns = np.indices(X.shape)
+    return sp.csr_matrix((X.ravel(), (rows.ravel(), columns.ravel())), shape=X.shape)
+
+
+def _every_other(X):
+    twice = np.full((2 * len(X), 2 * X.shape[1]), 1e30)
+    twice[::2, ::2] = X
+    return twice[::2, ::2]
+
+
+STORAGES: dict[str, Callable] = {
+    "dense": lambda X: X,
+    "column order": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "csr": sp.csr_matrix,
+    "csc": sp.csc_matrix,
+    "coo with duplicates": _coo_with_duplicates,
+    "explicit zeros": _explicit_zeros,
+    "csr of float32": lambda X: sp.csr_matrix(X.astype(np.float32)),
+    "strided view": _every_other,
+    "backwards": lambda X: np.ascontiguousarray(X[::-1])[::-1],
+}
+
+
+def given_matrix(rng, X, notes):
+    """A kernel matrix, positive or not."""
+    n, kind = len(X), str(rng.choice(["gram", "indefinite", "negative", "zero", "huge", "distances", "identity"]))
+    notes.append(f"{kind} matrix")
+    Z = rng.normal(size=(n, min(n, 3)))
+    gram = Z @ Z.T
+    symmetric = rng.normal(size=(n, n))
+    return {
+        "gram": 0.5 * (gram + gram.T) * 10.0 ** rng.integers(-8, 9),
+        "indefinite": symmetric + symmetric.T,
+        "negative": -(gram + gram.T) if rng.random() < 0.5 else -np.eye(n),
+        "zero": np.zeros((n, n)),
+        "huge": (gram + gram.T) * 10.0 ** rng.choice([30, 60, 90]),
+        "distances": -((Z[:, None] - Z) ** 2).sum(axis=2),
+        "identity": np.eye(n),
+    }[kind]
+
+
+# ---- targets and weights ---------------------------------------------------------------------------------------------
+
+
+def targets(rng, name, X, notes):
+    """Labels or numbers, noisy ones mostly."""
+    if name == "OneClassSVM":
+        return None
+    spread = X[:, 0].std() or 1.0
+    u = (X[:, 0] - X[:, 0].mean()) / spread
+    if name in REGRESSORS:
+        y = u + rng.choice([0.0, 0.3, 3.0]) * rng.normal(size=len(X))
+        if rng.random() < 0.4:
+            y = y * 10.0 ** rng.integers(-8, 9) + 10.0 ** rng.integers(-3, 9)
+            notes.append("scaled targets")
+        return np.full(len(X), 3.0) if rng.random() < 0.05 else y
+    k = int(rng.choice([2, 3, 4], p=[0.75, 0.15, 0.1]))
+    return labels(rng, u, min(k, len(X)), notes)
+
+
+def labels(rng, u, k, notes):
+    """By the first column, at random, or one sample a class."""
+    n, kind = len(u), str(rng.choice(["noisy", "separated", "random", "one each"], p=[0.5, 0.25, 0.15, 0.1]))
+    notes.append(f"{kind} labels")
+    noise = {"noisy": 0.7, "separated": 0.0, "random": 1e9, "one each": 0.0}[kind]
+    order = np.argsort(u + noise * rng.normal(size=n), kind="stable")
+    y = np.zeros(n, dtype=int)
+    y[order] = np.arange(n) * k // n
+    if kind == "one each":
+        y[:] = 0
+        y[order[: k - 1]] = np.arange(1, k)
+    return y
+
+
+def weights(rng, name, n):
+    """None mostly; else far apart, or zero for some."""
+    kind = rng.random()
+    if kind < 0.7:
+        return None
+    if kind < 0.8:
+        return 10.0 ** rng.uniform(-15, 11, size=n)
+    if kind < 0.9:
+        return np.where(rng.random(n) < 0.3, 0.0, rng.uniform(0.5, 2.0, size=n))
+    return rng.integers(0, 4, size=n).astype(float)
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------------
+
+
+def strength(rng):
+    return float(10.0 ** rng.integers(-12, 13)) if rng.random() < 0.4 else float(10.0 ** rng.integers(-3, 4))
+
+
+def parameters(rng, name, X, y):
+    """What the estimator is asked for."""
+    p = {"tol": float(rng.choice(LOOSE if rng.random() < 0.4 else TIGHT))}
+    if name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"):
+        p |= kernel_parameters(rng)
+        p["shrinking"] = bool(rng.random() < 0.7)
+    if name not in ("NuSVC", "OneClassSVM", "SGDClassifier", "SGDRegressor", "DistributedNuSVC"):
+        p["C"] = strength(rng)
+    if name.startswith("Nu") or name in ("OneClassSVM", "DistributedNuSVC"):
+        p["nu"] = fraction(rng, y if name in CLASSIFIERS else None)
+    if name in CLASSIFIERS:
+        p |= of_classes(rng, name, y)
+    p |= OWN.get(name, lambda rng: {})(rng)
+    if name == "DistributedSVC" and p["C"] == np.inf:
+        p.pop("intercept", None)
+    if rng.random() < 0.12 and not name.startswith("Distributed"):
+        p["warm_start"] = True
+    return p
+
+
+def kernel_parameters(rng):
+    kernel = str(rng.choice(["linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed", "callable"],
+                            p=[0.28, 0.26, 0.16, 0.06, 0.1, 0.1, 0.04]))  # fmt: skip
+    if kernel == "callable":
+        return {"kernel": products}
+    p: dict[str, Any] = {"kernel": kernel}
+    if kernel not in ("linear", "precomputed"):
+        wild = float(10.0 ** rng.integers(-9, 10))
+        p["gamma"] = [0.5, "scale", "auto", wild][rng.choice(4, p=[0.3, 0.3, 0.1, 0.3])]
+    if kernel in ("poly", "sigmoid"):
+        p["coef0"] = float(rng.choice([0.0, 1.0, -1.0, 1e3], p=[0.4, 0.4, 0.1, 0.1]))
+    if kernel == "poly":
+        p["degree"] = int(rng.integers(0, 10))
+    return p
+
+
+def products(A, B):
+    """A kernel that is a Python function."""
+    A, B = (M.toarray() if sp.issparse(M) else np.asarray(M) for M in (A, B))
+    return np.asarray(A, dtype=np.float64) @ np.asarray(B, dtype=np.float64).T + 1.0
+
+
+def fraction(rng, y):
+    """``nu``: at the bound of its classes, just above it, or anything."""
+    kind = rng.random()
+    if y is not None and kind < 0.3:
+        bound = 2.0 * np.bincount(y).min() / len(y)
+        return float(min(1.0, bound * (1.0 + rng.choice([0.0, 0.0, 1e-12, 0.1]))))
+    if kind < 0.4:
+        return 1.0
+    return float(rng.choice([1e-9, 1e-3, 0.1, 0.3, 0.5, 0.9]))
+
+
+def of_classes(rng, name, y):
+    p = {}
+    if rng.random() < 0.15:
+        p["class_weight"] = "balanced"
+    elif rng.random() < 0.1:
+        p["class_weight"] = {int(c): float(10.0 ** rng.integers(-6, 7)) for c in np.unique(y)}
+    if np.unique(y).size > 2 and not name.startswith("SGD"):
+        p["multi_class"] = str(rng.choice(["multinomial", "ovr"] if name == "LogisticRegression" else ["ovo", "ovr"]))
+    return p
+
+
+def _intercepts(rng, scaling):
+    kind = str(rng.choice(["auto", "free", "penalised", "none"]))
+    p = {} if kind == "auto" else {"intercept": None if kind == "none" else kind}
+    if scaling and rng.random() < 0.15:
+        p["intercept_scaling"] = float(10.0 ** rng.integers(-3, 7))
+    return p
+
+
+def _svc(rng):
+    p = {"loss": str(rng.choice(["hinge", "squared_hinge"], p=[0.7, 0.3])), **_intercepts(rng, False)}
+    return {"C": np.inf} if rng.random() < 0.2 else p
+
+
+def _tube(rng):
+    loss = str(rng.choice(["epsilon_insensitive", "squared_epsilon_insensitive"]))
+    return {"loss": loss, "epsilon": float(rng.choice([0.0, 0.1, 1e-6, 1e3]))}
+
+
+def _linear_svc(rng):
+    p = {"loss": str(rng.choice(["hinge", "squared_hinge"])), **_intercepts(rng, True)}
+    if rng.random() < 0.2:
+        p |= {"penalty": "l1", "loss": "squared_hinge"}
+    return p
+
+
+def _logistic(rng):
+    p = _intercepts(rng, True)
+    if rng.random() < 0.25:
+        p["l1_ratio"] = float(rng.choice([0.0, 0.5, 1.0]))
+    return p
+
+
+def _sgd(*losses):
+    def own(rng):
+        p = {"loss": str(rng.choice(losses)), "alpha": float(10.0 ** rng.integers(-10, 5)), "max_iter": 50}
+        p |= {"fit_intercept": bool(rng.random() < 0.8), "average": [True, False, "auto"][rng.integers(3)]}
+        p["penalty"] = str(rng.choice(["l2", "l1", "elasticnet"], p=[0.7, 0.15, 0.15]))
+        p["learning_rate"] = str(rng.choice(["optimal", "invscaling", "constant", "adaptive"]))
+        return p
+
+    return own
+
+
+def _distributed(rng):
+    p = {"loss": str(rng.choice(["hinge", "squared_hinge"])), "n_clients": 2, **_intercepts(rng, True)}
+    return p | {"C": np.inf, "loss": "hinge"} if rng.random() < 0.2 else p
+
+
+OWN: dict[str, Callable] = {
+    "SVC": _svc,
+    "SVR": lambda rng: {**_tube(rng), **_intercepts(rng, False)},
+    "LinearSVC": _linear_svc,
+    "LinearSVR": lambda rng: {**_tube(rng), **_intercepts(rng, True)},
+    "LogisticRegression": _logistic,
+    "SGDClassifier": _sgd("hinge", "squared_hinge", "huber_hinge", "log_loss", "perceptron", "squared_error",
+                          "epsilon_insensitive", "squared_epsilon_insensitive"),
+    "SGDRegressor": _sgd("squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"),
+    "DistributedSVC": _distributed,
+    "DistributedNuSVC": lambda rng: {"n_clients": 2},
+}  # fmt: skip
+
+
+def earlier(rng, made):
+    """Samples of another fit to start from: the same with other targets, fewer of them, or fewer features."""
+    X = made.X.tocsr() if sp.issparse(made.X) else made.X
+    kind, n = rng.random(), X.shape[0]
+    if kind < 0.4 or n < 6:
+        return X, made.y
+    keep = np.sort(rng.permutation(n)[: n - 2])
+    part = X[keep]
+    if made.params.get("kernel") == "precomputed":
+        part = part[:, keep]
+    elif kind < 0.7 and X.shape[1] > 1:
+        part = part[:, :-1]
+    return part, None if made.y is None else made.y[keep]

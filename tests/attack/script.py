@@ -1,0 +1,64 @@
+"""A finding as a short script that needs nothing but NumPy, SciPy and the library."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from problems import products
+
+TEMPLATE = """\
+    # {line}
+    # python tests/attack/attack.py --seed {seed} --number {number}   ({notes})
+    import numpy as np, scipy.sparse as sp, maxmargin
+    X = {X}
+    y = {y}
+    weights = {weights}
+    model = maxmargin.{estimator}({params})
+{before}    model.fit(X, {y_name}sample_weight=weights)
+    print(model.solutions_)
+    print(maxmargin.certify(model, X, y, weights))
+"""
+
+
+def script(made, finding):
+    """The script of a case and one of its findings."""
+    line = "{kind}: claimed {claimed}; true is {true}".format(**finding).replace("\n", " ")[:300]
+    solver = finding["solver"] if finding["solver"] not in ("any", "judge", "start") else "auto"
+    params = {**made.params, "solver": solver, "max_time": 1}
+    text = ", ".join(f"{name}={_parameter(value)}" for name, value in params.items())
+    before = ""
+    if made.before is not None:
+        X0, y0 = made.before
+        before = f"    model.fit({matrix(X0)}, {numbers(y0)})\n"
+    return TEMPLATE.format(
+        line=line,
+        seed=made.seed,
+        number=made.number,
+        notes=", ".join(made.notes),
+        X=matrix(made.X),
+        y=numbers(made.y),
+        weights=numbers(made.weights),
+        estimator=made.estimator,
+        params=text,
+        before=before,
+        y_name="" if made.y is None else "y, ",
+    )
+
+
+def _parameter(value):
+    if value is products:
+        return "lambda A, B: np.asarray((A @ B.T).toarray() if sp.issparse(A) else A @ B.T, dtype=float) + 1.0"
+    return "np.inf" if isinstance(value, float) and value == np.inf else repr(value)
+
+
+def matrix(X):
+    """An expression that makes the same matrix; duplicates of a COO matrix are told as their sums."""
+    if sp.issparse(X):
+        kind = {"csr": "sp.csr_matrix", "csc": "sp.csc_matrix", "coo": "sp.coo_matrix"}[X.format]
+        return f"{kind}({matrix(X.toarray())})"
+    array = f"np.array({np.asarray(X).tolist()!r}, dtype={X.dtype.name!r}).reshape({X.shape})"
+    return f"np.asfortranarray({array})" if X.flags.f_contiguous and not X.flags.c_contiguous else array
+
+
+def numbers(values):
+    """An expression for targets or weights."""
+    return "None" if values is None else f"np.array({np.asarray(values).tolist()!r})"

@@ -1,0 +1,87 @@
+"""A short attack: some hundred nasty problems, and those that were lied about once."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import maxmargin
+from problems import Case, case
+from script import script
+from watch import Worker
+
+SEED, BLOCKS, BLOCK = 27, 20, 15
+BRIEFLY = 0.2  # max_time of a fit
+OTHERS = 2  # solvers beside "auto"
+
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(80, 3))
+Y = (Z[:, 0] + 0.5 * RNG.normal(size=80) > 0).astype(int)
+TARGETS = Z[:, 0] + 0.3 * RNG.normal(size=80)
+CLUSTERS = Z + 1e8 * RNG.integers(0, 2, size=(80, 1))
+INDEFINITE = np.outer(TARGETS, TARGETS) - np.eye(80)
+LINE = 1e8 + np.arange(4.0)[:, None]
+PLANETS = maxmargin.load_planets()[:2]
+
+DEFECTS = {
+    "Gaussian kernel of sparse rows far away": Case("SVC", {"gamma": 0.5}, sp.csr_matrix(Z + 1e8), Y),
+    "bandwidth of sparse rows far away": Case("SVC", {}, sp.csr_matrix(Z + 1e8), Y),
+    "Gaussian kernel of two clusters": Case("SVC", {"gamma": 0.5}, CLUSTERS, Y),
+    "Laplacian of two clusters": Case("SVC", {"gamma": 0.5, "kernel": "laplacian"}, CLUSTERS, Y),
+    "large values of a polynomial": Case("SVC", {"kernel": "poly", "degree": 9}, Z + 10.0, Y),
+    "products of rows far away": Case("SVC", {"kernel": "linear", "solver": "decomposition"}, Z + 1e8, Y),
+    "products of rows farther away": Case("SVC", {"kernel": "linear", "solver": "decomposition"}, Z + 1e9, Y),
+    "nu, rows far away": Case("NuSVC", {"kernel": "linear"}, Z + 1e5, (Z[:, 0] > np.median(Z[:, 0])).astype(int)),
+    "nu tube, rows far away": Case("NuSVR", {"kernel": "linear"}, Z + 1e5, TARGETS),
+    "hard margin far away": Case("SVC", {"kernel": "linear", "C": np.inf}, LINE, np.array([0, 0, 1, 1])),
+    "hard margin of a kernel": Case("SVC", {"gamma": 1e-3, "C": np.inf}, Z[:8], np.arange(8) % 2),
+    "function that was certified": Case("SVC", {"solver": "pegasos_kernel", "C": 10.0}, Z, Y),
+    "planets": Case("SVC", {"solver": "pegasos_kernel", "kernel": "linear"}, *PLANETS),
+    "logistic with weights": Case("LogisticRegression", {}, Z, Y, 10.0 ** np.linspace(-15, 11, 80)),
+    "negative matrix": Case(
+        "SVC", {"kernel": "precomputed", "C": 1e-3, "tol": 1e-14, "solver": "smo"}, -np.eye(2), np.array([0, 1])
+    ),
+    "indefinite matrix": Case("SVC", {"kernel": "precomputed", "loss": "squared_hinge"}, INDEFINITE, Y),
+    "indefinite matrix with smo": Case(
+        "SVC", {"kernel": "precomputed", "loss": "squared_hinge", "solver": "smo"}, INDEFINITE, Y
+    ),
+    "overflow": Case("SVC", {"kernel": "poly", "degree": 9, "gamma": 1.0}, 1e50 * Z, Y),
+    "overflow with smo": Case("SVC", {"kernel": "poly", "degree": 9, "gamma": 1.0, "solver": "smo"}, 1e20 * Z, Y),
+    "clients of smo": Case("DistributedNuSVC", {"solver": "smo", "n_clients": 2, "nu": 0.3}, Z, Y),
+    "pegasos": Case("SGDClassifier", {"solver": "pegasos", "fit_intercept": False, "max_iter": 20}, Z, Y),
+    "pegasos without average": Case(
+        "SGDClassifier", {"solver": "pegasos", "fit_intercept": False, "average": False, "max_iter": 20}, Z, Y
+    ),
+    "smoothed": Case("LinearSVC", {"solver": "smoothed", "loss": "hinge", "C": 1e12}, 1e12 * Z, Y),
+    "saddle": Case("SVC", {"solver": "saddle", "kernel": "linear", "C": np.inf}, 1e12 * Z, Y),
+    "newton far away": Case(
+        "LinearSVR",
+        {"C": 1e7, "loss": "epsilon_insensitive", "solver": "newton"},
+        np.array([[1e11 - 2.0, 1e11], [1e11, 1e11]]),
+        np.array([-5.5e6, -1.5e6]),
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def worker():
+    """A process of its own: what hangs there can be ended."""
+    watched = Worker()
+    yield watched
+    watched.stop()
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_nothing_is_found(worker, block):
+    found = []
+    for number in range(block * BLOCK, (block + 1) * BLOCK):
+        made = case(SEED, number)
+        found += [script(made, finding) for finding in worker.run(made, BRIEFLY, OTHERS)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_what_was_wrong_once(worker, name):
+    made = DEFECTS[name]
+    found = worker.run(made, 1.0, [made.params.get("solver", "auto")])
+    assert not found, "\n".join(map(str, found))

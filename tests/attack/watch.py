@@ -1,0 +1,77 @@
+"""A worker process that is watched: a fit that does not return is ended, and counts as a finding."""
+
+import base64
+import contextlib
+import json
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+SOON, LATE = 25.0, 120.0  # seconds for one fit; the second time, as the first may have compiled loops
+
+
+class Worker:
+    """Runs problems of the attack one by one."""
+
+    def __init__(self):
+        self.process = None
+
+    def run(self, made, max_time, solvers=None):
+        """The findings of a case, as dictionaries; of all solvers, of some, or of "auto" and so many others."""
+        for patience in (SOON, LATE):
+            found, doing = self._once((made, max_time, solvers), patience)
+            if found is not None:
+                return found
+        return [{"kind": "hang", "solver": doing, "claimed": f"max_time={max_time:g}", "true": f"over {LATE:g} s"}]
+
+    def _once(self, request, patience):
+        if self.process is None:
+            self._start()
+        self.process.stdin.write(base64.b64encode(pickle.dumps(request)).decode() + "\n")
+        self.process.stdin.flush()
+        doing = "start"
+        while True:
+            try:
+                line = self.answers.get(timeout=patience)
+            except queue.Empty:
+                self.stop()
+                return None, doing
+            if line is None:
+                self.stop()
+                return [{"kind": "crash", "solver": doing, "claimed": "a fit", "true": "the process ended"}], doing
+            answer = json.loads(line)
+            if "found" in answer:
+                return answer["found"], doing
+            doing = answer["doing"]
+
+    def _start(self):
+        command = [sys.executable, "-W", "ignore", str(FOLDER / "attack.py"), "--worker"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self.answers: queue.Queue = queue.Queue()
+        self.reader = threading.Thread(target=self._read, args=(self.process.stdout, self.answers), daemon=True)
+        self.reader.start()
+
+    @staticmethod
+    def _read(stream, answers):
+        for line in stream:
+            if line.startswith("{"):
+                answers.put(line)
+        answers.put(None)
+
+    def stop(self):
+        """End the process that was started here."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.reader.join()
+            for stream in (self.process.stdin, self.process.stdout):
+                with contextlib.suppress(OSError):  # what was not sent is of no interest any more
+                    stream.close()
+            self.process = None
