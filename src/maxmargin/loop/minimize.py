@@ -249,7 +249,7 @@ class _Run:
             self.measured = (self._seconds() - began) / certificate.passes
         if self.best is not None and self.problem.separable:
             point, certificate = best_parts(self.best, (point, certificate))
-        if self.best is None or certificate.rank <= self.best[1].rank:
+        if self.best is None or (certificate.rank <= self.best[1].rank and math.isfinite(certificate.primal)):
             self.best = point, certificate
         self._record(state, certificate.primal, certificate.dual, certificate.error)
         status = self.problem.conclusion(certificate)

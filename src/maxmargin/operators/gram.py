@@ -23,6 +23,7 @@ from maxmargin.parts.kernels import RBF
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
+LARGEST_VALUE = 1e100  # of a kernel that the user computes: larger ones leave no room for coefficients
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
@@ -401,6 +402,10 @@ def checked_values(values: Any, shape: tuple[int, int]) -> Float:
         )
     if not np.isfinite(values).all():
         raise ValueError("The callable kernel returned NaN or infinity; a kernel must be finite for every pair.")
+    if float(np.abs(values).max(initial=0.0)) > LARGEST_VALUE:
+        raise ValueError(
+            f"The callable kernel returned values beyond {LARGEST_VALUE:g}, whose products overflow: scale them down."
+        )
     return values
 
 

@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.gram import LARGEST_VALUE
 from maxmargin.operators.rows import is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
@@ -32,7 +33,6 @@ from maxmargin.wording import Wording
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-LARGEST_VALUE = 1e100
 ClassWeight: TypeAlias = dict[int, float] | dict[str, float] | str | None
 ROWS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
