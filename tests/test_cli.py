@@ -247,7 +247,7 @@ def test_a_missed_tolerance_is_a_line_and_exit_code_1(run):
 
 
 def test_a_warning_names_options_and_not_parameters(run):
-    words = ["--C", "100", "--tol", "1e-14", "--max-time", "1e-9"]
+    words = ["--linear", "--loss", "hinge", "--C", "100", "--tol", "1e-9", "--max-time", "1e-9"]
     code, _, err = run("train", "@cancer.svm.gz", "m.mm", *words)
     assert code == 1
     assert "Raise --max-time or --tol, or resume with a longer run" in err
@@ -389,7 +389,7 @@ def test_certify_json_and_exit_codes(run, tmp_path, files):
     code, out, _ = run("certify", "@iris.libsvm", "@iris.mm", "--json")
     report = json.loads(out)
     assert (code, report["certified"], report["tol"], report["problem"]) == (0, True, 1e-3, FORMULA)
-    assert report["relative_gap"] == pytest.approx(verdict.worst.relative_gap, abs=1e-12)
+    assert report["relative_gap"] == pytest.approx(verdict.worst.relative_gap, abs=1e-11)
     for problem, certificate in zip(report["problems"], verdict.certificates, strict=True):
         assert problem["primal"] == pytest.approx(certificate.primal, rel=1e-12)
         assert problem["dual"] == pytest.approx(certificate.dual, rel=1e-12)

@@ -685,7 +685,7 @@ def test_max_time_is_kept_and_the_fit_can_be_resumed(make, strategy, monkeypatch
     if strategy != "binary":
         y = y3
     model = make(tol=1e-9, max_time=0.6, multi_class=strategy if strategy != "binary" else "ovr", warm_start=True)
-    clock = clocks.put(monkeypatch, 0.005)
+    clock = clocks.put(monkeypatch, 0.0005)
     with pytest.warns(ConvergenceWarning, match="time limit"):
         model.fit(X, y)
     assert clock.now < 0.6 + 2.0 * GRACE  # of a round, and of its certificate

@@ -11,7 +11,12 @@ DONE = arb("1e-50")
 def applies(problem):
     loss, penalty = getattr(problem, "loss", (None,)), getattr(problem, "penalty", (None,))
     space = getattr(problem, "space", None)
-    return loss[0] == "logistic" and penalty[0] == "l2" and isinstance(space, RowSpace) and space.A.ncols() <= MOST_FEATURES
+    return (
+        loss[0] == "logistic"
+        and penalty[0] == "l2"
+        and isinstance(space, RowSpace)
+        and space.A.ncols() <= MOST_FEATURES
+    )
 
 
 def minimum(problem, w, b, seconds):

@@ -146,7 +146,9 @@ def _problem(case, p, data, space, y, s):
         return Street(space, y, s, half.min(sides[0]).min(sides[1]), np.array([v > 0 for v in s]))
     if np.isinf(p.get("C", 1.0)):
         return Street(space, y, None, arb(1), np.array([v > 0 for v in s]))
-    loss = p.get("loss", "log_loss" if name == "LogisticRegression" else "epsilon_insensitive" if "SVR" in name else "hinge")
+    loss = p.get(
+        "loss", "log_loss" if name == "LogisticRegression" else "epsilon_insensitive" if "SVR" in name else "hinge"
+    )
     kind = (TUBES[loss], arb(float(p["epsilon"]))) if loss in TUBES else LOSSES[loss]
     return Machine(space, y, s, kind, _penalty(case, p, data), _intercept(case, p), _scale(p))
 

@@ -184,7 +184,9 @@ def test_storages_hold_the_same_numbers(storage):
 def test_a_script_makes_the_same_samples(storage):
     made = replace(CASES["SVC"], X=STORAGES[storage](X), notes=[storage])
     text = script(made, {"kind": "lie", "solver": "auto", "claimed": "this", "true": "that"})
-    lines = [line.strip() for line in text.splitlines() if line.startswith(("    import", "    X", "    y", "    model ="))]
+    lines = [
+        line.strip() for line in text.splitlines() if line.startswith(("    import", "    X", "    y", "    model ="))
+    ]
     names = {}
     exec("\n".join(lines), names)
     dense = [M.toarray() if sp.issparse(M) else M for M in (names["X"], made.X)]

@@ -161,6 +161,8 @@ def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate])
     coefficients, primal, variables, dual = early if lower else late, before if lower else after, late, after
     if higher:
         variables, dual = early, before
+    if coefficients is variables:
+        return one if lower else (late, after)
     parts = Certificate(primal.primal, dual.dual, primal.primal_error, dual.dual_error, after.passes)
     return Point(coefficients.w, coefficients.b, variables.alpha), parts
 
