@@ -9,8 +9,20 @@ from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
-
-from exact import KernelSpace, Machine, Region, RowSpace, Softmax, Street, Tube, arb, arb_mat, kernel_matrix, total
+from exact import (
+    KernelSpace,
+    Machine,
+    Region,
+    RowSpace,
+    Softmax,
+    Street,
+    Tube,
+    arb,
+    arb_mat,
+    kernel_matrix,
+    square,
+    total,
+)
 
 KERNEL_MACHINES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 NO_CLASSES = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor", "OneClassSVM")
@@ -146,7 +158,9 @@ def _problem(case, p, data, space, y, s):
         return Street(space, y, s, half.min(sides[0]).min(sides[1]), np.array([v > 0 for v in s]))
     if np.isinf(p.get("C", 1.0)):
         return Street(space, y, None, arb(1), np.array([v > 0 for v in s]))
-    loss = p.get("loss", "log_loss" if name == "LogisticRegression" else "epsilon_insensitive" if "SVR" in name else "hinge")
+    loss = p.get(
+        "loss", "log_loss" if name == "LogisticRegression" else "epsilon_insensitive" if "SVR" in name else "hinge"
+    )
     kind = (TUBES[loss], arb(float(p["epsilon"]))) if loss in TUBES else LOSSES[loss]
     return Machine(space, y, s, kind, _penalty(case, p, data), _intercept(case, p), _scale(p))
 
@@ -191,6 +205,6 @@ def exact_gamma(case, model):
     S = total(data.weights) * d
     rows = [[arb(v) for v in row] for row in data.X.tolist()]
     mean = total([w * total(row) for w, row in zip(data.weights, rows, strict=True)]) / S
-    spread = total([w * total([(v - mean) ** 2 for v in row]) for w, row in zip(data.weights, rows, strict=True)])
+    spread = total([w * total([square(v - mean) for v in row]) for w, row in zip(data.weights, rows, strict=True)])
     variance = spread / S
     return 1 / (d * variance) if variance > arb("1e-100") else arb(1)

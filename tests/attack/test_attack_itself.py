@@ -3,21 +3,21 @@
 import warnings
 from dataclasses import replace
 
+import newton
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import attack
-import maxmargin
-import newton
 import watch
 from active_set import ActiveSet
 from exact import Machine, Region, RowSpace, Street, Tube, arb
 from judge import Fit, judge
-from maxmargin import Status
 from problems import STORAGES, Case, case
 from reduce import reduced
 from script import script
+
+import attack
+import maxmargin
+from maxmargin import Status
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))
@@ -184,7 +184,9 @@ def test_storages_hold_the_same_numbers(storage):
 def test_a_script_makes_the_same_samples(storage):
     made = replace(CASES["SVC"], X=STORAGES[storage](X), notes=[storage])
     text = script(made, {"kind": "lie", "solver": "auto", "claimed": "this", "true": "that"})
-    lines = [line.strip() for line in text.splitlines() if line.startswith(("    import", "    X", "    y", "    model ="))]
+    lines = [
+        line.strip() for line in text.splitlines() if line.startswith(("    import", "    X", "    y", "    model ="))
+    ]
     names = {}
     exec("\n".join(lines), names)
     dense = [M.toarray() if sp.issparse(M) else M for M in (names["X"], made.X)]
