@@ -54,6 +54,24 @@ def test_layers():
     assert " 0 broken" in done.stdout
 
 
+def test_no_compiled_loop_asks_whether_a_number_is_finite():
+    """Numba answers by ``x - x``, which reassociation turns into 0: ``math.isfinite`` of a sum is always true."""
+
+    def is_compiled(node):
+        names = {name.id for mark in node.decorator_list for name in ast.walk(mark) if isinstance(name, ast.Name)}
+        return bool(names & {"compiled", "compiled_in_place", "compiled_methods", "inlined"})
+
+    wrong = [
+        f"{name}:{call.lineno}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.ClassDef, *FUNCTIONS)) and is_compiled(node)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Attribute) and call.attr == "isfinite"
+    ]
+    assert not wrong, f"compare with math.inf instead: {wrong}"
+
+
 def test_numba_is_imported_only_in_jit():
     assert [name for name, tree in TREES.items() if {"numba", "llvmlite"} & imported(tree)] == ["_jit.py"]
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_hard_margin(n_clients):
     model = DistributedSVC(C=np.inf, tol=1e-5, n_clients=n_clients).fit(X, y)
     margins = np.where(y == 1, 1.0, -1.0) * model.decision_function(X)
     assert margins.min() == pytest.approx(1.0, abs=1e-6)
-    wide = LinearSVC(loss="hinge", intercept="free", C=1e5, tol=1e-9).fit(X, y)
+    wide = LinearSVC(loss="hinge", intercept="free", C=1e5, tol=1e-6).fit(X, y)
     assert np.linalg.norm(model.coef_) == pytest.approx(np.linalg.norm(wide.coef_), rel=2e-5)
     assert certify(model, X, y).relative_gap <= 2e-5
 
@@ -153,6 +154,40 @@ def test_limits_and_callbacks_keep_the_best_point():
     assert np.isfinite(model.solution_.certificate.primal)
     with pytest.warns(ConvergenceWarning, match="iteration limit"):
         assert DistributedSVC(tol=1e-12, max_iter=1, n_clients=2).fit(IRIS, CODES).status_ is Status.MAX_ITER
+
+
+class OwnClocks:
+    """A clock for each thread: they start far apart, and some run a thousand times as fast as others."""
+
+    def __init__(self):
+        self.threads, self.now = [], {}
+
+    def __call__(self):
+        name = threading.current_thread().name
+        number = int(name.removeprefix("client ")) if name.startswith("client ") else 5
+        self.now[name] = self.now.get(name, 1000.0 * number) + 1e-4 * 10.0 ** (number - 1)
+        return self.now[name]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"loss": "hinge", "multi_class": "ovo"}, {"solver": "cocoa"}], ids=str)
+def test_clients_whose_clocks_differ_stop_together(parameters, monkeypatch):
+    X, y = clouds(n=150, classes=4, apart=1.0)
+    outcomes = []
+
+    def run(program, shards, timeout):
+        outcomes.append(run_in_process(program, shards, timeout))
+        return outcomes[-1]
+
+    monkeypatch.setattr("maxmargin.estimators._machinery.engines.run_in_process", run)
+    monkeypatch.setattr("time.perf_counter", OwnClocks())
+    statuses = set()
+    for max_time in (1e-9, 1e-4, 5e-4, 2e-3, 5e-3):
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            DistributedSVC(tol=1e-12, max_time=max_time, n_clients=5, **parameters).fit(X, y)
+        said = {tuple((s.status, s.iterations, s.certificate) for s in one.solutions) for one in outcomes[-1]}
+        assert len(said) == 1
+        statuses |= {status for status, _, _ in said.pop()}
+    assert Status.MAX_TIME in statuses
 
 
 @pytest.mark.parametrize(

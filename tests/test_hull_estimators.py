@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import referee
-from maxmargin import SVC, SVR, NuSVC, OneClassSVM, certify, explain_solver
+from maxmargin import SVC, SVR, DistributedNuSVC, NuSVC, OneClassSVM, certify, explain_solver
 from maxmargin.io import load_model, save_model
 from maxmargin.loop.solution import Status
 from maxmargin.solvers import SOLVERS
@@ -186,3 +186,11 @@ def test_warm_start_and_probabilities():
 def test_what_is_refused(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(*clouds())
+
+
+@pytest.mark.parametrize("n_clients", [None, 1, 3])
+@pytest.mark.parametrize("solver", sorted(name for name, kind in SOLVERS.items() if kind.needs.samples != "hulls"))
+def test_a_solver_that_does_not_know_hulls_is_refused_by_clients_too(solver, n_clients):
+    X, y = clouds(30, 3)
+    with pytest.raises(ValueError, match=f"solver='{solver}' cannot solve this problem of DistributedNuSVC.*'saddle'"):
+        DistributedNuSVC(solver=solver, n_clients=n_clients).fit(X, y)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests import referee
+from tests import clocks, referee
 
 from maxmargin import Problem, Status, minimize
 from maxmargin.numerics.cholesky import TILE, factorise, solved
@@ -39,6 +39,22 @@ def test_badly_conditioned_rows(loss, intercept, C):
     assert verdict.infeasibility <= 1e-12
     assert verdict.gap <= 1.01e-9 * abs(verdict.primal)
     assert solution.certificate.primal == pytest.approx(verdict.primal)
+
+
+@pytest.mark.parametrize("solver", [Pivoting(), Relay(Pivoting(), DualCoordinate(), 10**6)], ids=["alone", "relay"])
+def test_the_time_limit_is_seen_within_a_pivot(solver, monkeypatch):
+    """A pivot of thousands of rows takes half a minute. Here the clock moves whenever somebody looks at it."""
+    X, y = rare_features(n=900, d=1500)
+    problem = Problem(Rows(X), y, SquaredHinge(), L2(1.0), np.full(y.size, 100.0), "penalised")
+    whole = minimize(problem, solver, tol=1e-9)
+    assert whole.status is Status.CONVERGED
+    monkeypatch.setattr(pivoting, "BLOCK", 20)
+    clock = clocks.put(monkeypatch, 0.01)
+    solution = minimize(problem, solver, tol=1e-9, max_time=0.5)
+    assert solution.status is Status.MAX_TIME
+    assert clock.now <= 1.5
+    assert solution.iterations < whole.iterations
+    assert np.isfinite(solution.certificate.gap)
 
 
 def test_the_first_goes_on_if_too_many_rows_react(monkeypatch):

@@ -465,13 +465,20 @@ def test_nu_that_is_only_just_feasible():
     assert_consistent(fitted(NuSVC(cap=2.0 / (largest * y.size)), X, y), X)
 
 
-def test_max_time_leaves_nothing_for_the_folds():
-    X, y = make_classification(3000, 20, flip_y=0.3, random_state=0)
-    with pytest.warns(ConvergenceWarning) as caught:
-        model = SVC(C=1e4, tol=1e-12, max_time=0.2, probability=True).fit(X, y)
-    messages = [str(warning.message) for warning in caught]
-    assert any("Stopped at the time limit" in message for message in messages)
-    assert any("rest on the scores of the training samples: too sure" in message for message in messages)
+def test_max_time_leaves_nothing_for_the_folds(monkeypatch):
+    X, y = blobs(2)
+    done = []
+
+    def slow(*arguments):
+        done.append(solve(*arguments))
+        return done[-1]
+
+    monkeypatch.setattr("maxmargin.estimators._machinery.estimator.solve", slow)
+    monkeypatch.setattr("time.perf_counter", lambda: 1000.0 * len(done))
+    with pytest.warns(ConvergenceWarning, match="max_time was used up.*scores of the training samples") as caught:
+        model = SVC(max_time=500.0, probability=True).fit(X, y)
+    monkeypatch.undo()
+    assert len(done) == 1
     assert {warning.filename for warning in caught} == {__file__}
     assert_consistent(model, X)
 
@@ -487,13 +494,20 @@ def test_folds_after_which_the_time_is_up_are_left_out(monkeypatch):
     for make in (SVC, LinearSVC):
         done.clear()
         monkeypatch.setattr(_probability, "solve", slow)
-        monkeypatch.setattr(_probability.time, "perf_counter", lambda: 1000.0 * len(done))  # the clock of each module
+        monkeypatch.setattr("time.perf_counter", lambda: 1000.0 * len(done))
         with pytest.warns(ConvergenceWarning, match="max_time was used up before .* rest on 2 of 3 folds") as caught:
             model = make(max_time=1500.0, probability=True).fit(X, y)
         monkeypatch.undo()
         assert len(done) == 2
         assert {warning.filename for warning in caught} == {__file__}
         assert_consistent(model, X)
+
+
+def test_few_scores_are_enough_where_there_was_no_time_for_folds():
+    codes, among = np.repeat([0, 1, 2], [5000, 1500, 10]), np.arange(6510) % 2 == 0
+    kept = _probability.thinned(codes, among)
+    assert np.bincount(codes[kept]).tolist() == [834, 750, 5]
+    assert among[kept].all()
 
 
 def test_a_fit_that_is_stopped_has_no_folds():

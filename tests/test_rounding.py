@@ -232,3 +232,26 @@ def test_fits_far_from_the_origin_are_those_of_the_true_kernel_matrix(X, kernel)
     scores = (K[:, model.support_] @ model.dual_coef_[0].astype(LONG) + model.intercept_[0]).astype(np.float64)
     np.testing.assert_allclose(model.decision_function(X), scores, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X), np.where(scores > 0.0, 1, -1))
+
+
+def test_what_is_remembered_of_a_product_changes_no_bit_of_it(monkeypatch):
+    """The certificate asks for the product that the solver asked for last, and gets what it would have computed."""
+    monkeypatch.setattr("maxmargin.operators.gram.SCREENED_VALUES", 0)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 4))
+    first, second = (np.where(np.arange(60) % 3 == k, rng.normal(size=60), 0.0) for k in range(2))
+
+    def matters(samples, scores, errors):
+        return samples % 5 == 0
+
+    for w in (first, second):
+        fresh, used = KernelGram(RBF(0.5), X), KernelGram(RBF(0.5), X)
+        used.screened(second)
+        used.screened(first)
+        assert used.screened(w).scores.tobytes() == fresh.screened(w).scores.tobytes()
+        expected = KernelGram(RBF(0.5), X).apply_where(w, matters)
+        assert used.apply_where(w, matters).tobytes() == expected.tobytes()
+        errors = used.screened(w).errors
+        assert (np.abs(used.screened(w).scores - fresh.apply(w)) <= errors).all()
+        assert np.isinf(errors[w != 0.0]).all()
+        assert np.isfinite(errors[w == 0.0]).all()

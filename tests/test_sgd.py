@@ -2,6 +2,8 @@
 
 import inspect
 import math
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from maxmargin.numerics.grid import lowest_on_grid
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2, ElasticNet
-from maxmargin.solvers import SGD, Newton
+from maxmargin.solvers import SGD, SOLVERS, Newton, Pegasos
 
 # ---- the path, step by step ------------------------------------------------------------------------------------------
 
@@ -571,3 +573,53 @@ def test_a_share_of_samples_that_nobody_holds_out_is_refused(kind):
     X, y = np.eye(4), np.array([0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"validation_fraction=0\.3 has no effect"):
         kind(validation_fraction=0.3).fit(X, y)
+
+
+@pytest.mark.parametrize("average", ["auto", True, False])
+@pytest.mark.parametrize(("model", "loss"), [(SGDClassifier, "hinge"), (SGDRegressor, "epsilon_insensitive")])
+def test_pegasos_solves_the_problem_for_every_average(model, loss, average):
+    X, y = zoo.blobs(60, 3, seed=0) if model is SGDClassifier else zoo.line(60, 3, seed=0)
+    options = {"alpha": 0.1, "loss": loss, "average": average, "solver": "pegasos"}
+    for order in ({"order": "uniform"}, {"order": "cyclic"}, {"shuffle": False}, {}):
+        fitted = model(max_iter=-1, max_time=60.0, tol=1e-2, **options, **order).fit(X, y)
+        assert fitted.duality_gap_ <= 1e-2
+        assert certify(fitted, X, y).relative_gap == pytest.approx(fitted.duality_gap_)
+
+
+def test_averages_are_hints_in_the_words_of_pegasos():
+    solvers = [Pegasos.with_hints({"average": average}) for average in (None, True, False, "uniform")]
+    assert [solver.average for solver in solvers] == ["suffix", "suffix", "last", "uniform"]
+
+
+@pytest.mark.parametrize(
+    ("solver", "parameter", "value"),
+    [
+        ("pegasos", "learning_rate", "constant"),
+        ("pegasos", "eta0", 0.1),
+        ("pegasos", "power_t", 0.25),
+        ("pegasos", "n_iter_no_change", 9),
+        ("newton", "average", False),
+        ("newton", "order", "uniform"),
+        ("dual_coordinate", "shuffle", False),
+    ],
+)
+def test_parameters_that_a_solver_would_ignore_are_refused(solver, parameter, value):
+    X, y = zoo.blobs(20, 3, seed=0)
+    for model in (SGDClassifier, SGDRegressor):
+        message = f"{parameter}={value!r} has no effect on solver='{solver}'"
+        with pytest.raises(ValueError, match=f"{message}.*leave it at its default, or use solver='sgd'"):
+            model(solver=solver, **{parameter: value}).fit(X, y)
+
+
+@pytest.mark.parametrize("model", [SGDClassifier, SGDRegressor])
+@pytest.mark.parametrize("solver", [*SOLVERS, "auto", "nonsense"])
+def test_every_name_of_a_solver_fits_or_is_refused_in_a_sentence(model, solver):
+    X, y = zoo.blobs(40, 3, seed=0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = model(solver=solver, max_iter=20).fit(X, y)
+    except ValueError as error:
+        assert re.search("cannot solve this problem of .*'auto' can|'nonsense' is unknown", str(error))  # noqa: PT017
+    else:
+        assert np.isfinite(fitted.coef_).all()

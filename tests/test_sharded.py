@@ -86,11 +86,11 @@ def test_a_sum_is_one_round():
     def program(communicator, X):
         counting = Counting(communicator)
         operator = Sharded(Rows(X), counting)
-        assert (counting.traffic.rounds, counting.traffic.scalars) == (1, 4)
+        assert (counting.traffic.rounds, counting.traffic.scalars) == (1, 6)
         operator.apply(np.ones(D))
         assert counting.traffic.rounds == 1
         operator.adjoint(np.ones(len(X)))
-        assert (counting.traffic.rounds, counting.traffic.scalars) == (2, 4 + D)
+        assert (counting.traffic.rounds, counting.traffic.scalars) == (2, 6 + D)
         problem = Problem(operator, np.ones(len(X)), Hinge(), L2(1.0), np.ones(len(X)))
         assert not problem.kernelised
         assert problem.communicator is counting

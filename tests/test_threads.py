@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxmargin import SVC
 from maxmargin.estimators._machinery.multiclass import most_votes
-from maxmargin.threads import Workers, available_threads, one_blas_thread, workers_for
+from maxmargin.threads import GivenUp, Workers, available_threads, given_up_if, go_on, one_blas_thread, workers_for
 
 
 def blas_threads():
@@ -45,6 +45,38 @@ def test_an_error_in_a_thread_is_raised():
 
     with pytest.raises(RuntimeError, match="seven"):
         Workers(3).run(fail, range(20))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_pieces_are_given_up_when_it_is_late(count):
+    done = []
+    with pytest.raises(GivenUp), given_up_if(lambda: len(done) >= 20):
+        Workers(count).run(lambda pieces: done.extend(pieces), range(1000))
+    assert 20 <= len(done) < 30
+    Workers(count).run(lambda pieces: done.extend(pieces), range(1000))  # nobody is in a hurry any more
+    assert len(done) >= 1020
+
+
+def test_only_those_who_asked_for_it_are_given_up():
+    go_on()
+    with given_up_if(lambda: True):
+        with pytest.raises(GivenUp):
+            go_on()
+        with given_up_if(lambda: False):
+            go_on()
+        thread = threading.Thread(target=lambda: others.append(go_on()))
+        others = []
+        thread.start()
+        thread.join()
+        assert others == [None]
+    go_on()
+
+
+def test_what_is_finished_is_not_given_up():
+    done = []
+    with given_up_if(lambda: len(done) >= 100):
+        Workers(2).run(lambda pieces: done.extend(pieces), range(100))
+    assert sorted(done) == list(range(100))
 
 
 def test_blas_is_quiet_inside_and_restored_outside():

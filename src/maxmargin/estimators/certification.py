@@ -128,8 +128,7 @@ class Verdict:
 def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Verdict:
     """Judge a fitted model: primal value, dual value and gap of the problem that it claims to have solved.
 
-    Everything is recomputed from the model's coefficients, its dual variables and the data it was fitted on; neither
-    the model's own report nor its tolerance is used.
+    Everything is recomputed from coefficients, dual variables and the data of the fit; no report of the model is used.
 
     Parameters
     ----------
@@ -206,8 +205,7 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
         operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
         problem = hinge_problem(operator, task.y, task.s, loss, intercept)
         w = float_row(model.coef_, len(certificates)) if as_rows else alpha
-        dual = certified_dual(model, len(certificates), alpha)
-        certificates.append(certify_point(problem, Point(w, b, dual)))
+        certificates.append(certify_point(problem, Point(w, b, certified_dual(model, len(certificates), alpha))))
     power = "" if loss == "hinge" else "^2"
     return _verdict(f"1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)){power}", tasks, certificates)
 

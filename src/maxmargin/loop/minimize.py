@@ -41,6 +41,8 @@ STALL_GROWTH = 4
 HISTORY_LENGTH = 1024
 ENDED = (Status.CONVERGED, Status.STALLED, Status.NOT_SEPARABLE, Status.NOT_CONVEX)  # nothing is left to go on with
 UNLIMITED = 2**62
+SHARE_OF_PASSES, SHARE_OF_EFFORT = 0.1, 0.05  # that certificates may take before a solver claims to be done
+UNMEASURED = 2.0  # times the pace of the fastest round: a certificate that has to be given up is lost
 GRACE = 0.5  # seconds after Ctrl-C, or after the time limit, for what is going on then; later it is given up
 REMEMBERED: dict[str, Callable[[float], float]] = {  # of the loop, by checkpoints
     "rounds": int,
@@ -247,7 +249,7 @@ class _Run:
             self.measured = (self._seconds() - began) / certificate.passes
         if self.best is not None and self.problem.separable:
             point, certificate = best_parts(self.best, (point, certificate))
-        if self.best is None or certificate.rank <= self.best[1].rank:
+        if self.best is None or (certificate.rank <= self.best[1].rank and math.isfinite(certificate.primal)):
             self.best = point, certificate
         self._record(state, certificate.primal, certificate.dual, certificate.error)
         status = self.problem.conclusion(certificate)
@@ -343,8 +345,8 @@ class _Run:
         return Status.INTERRUPTED if interrupts.pending else Status.MAX_TIME
 
     def _stop_in_time(self, state: State, interrupts: Interrupts, status: Status, patience: float) -> Status:
-        """Judge the last point too, unless that would take longer than the user should wait."""
-        if self._reserve(state) <= patience:
+        """Judge the last point too, unless that would take longer than the user should wait: who is alone can try."""
+        if self.communicator.size == 1 or self._reserve(state) <= patience:
             return self.judge(state, interrupts) or status
         self._record(state, *state.estimate)
         return status
@@ -356,7 +358,8 @@ class _Run:
     def _check_is_due(self, state: State) -> bool:
         """At rounds 1, 2, 4, 8, ..., as long as certificates, this one included, stay a small share of the work."""
         power_of_two = self.rounds & (self.rounds - 1) == 0
-        return power_of_two and self.passes + state.certificate_passes <= 0.1 * state.counters["passes"]
+        affordable = max(SHARE_OF_PASSES * state.counters["passes"], SHARE_OF_EFFORT * state.effort)
+        return power_of_two and self.passes + state.certificate_passes <= affordable
 
     def _is_stalled(self) -> bool:
         last = Certificate(self.history[-1].primal, self.history[-1].dual)
@@ -391,7 +394,7 @@ class _Run:
         passes = state.counters["passes"] - self.round_passes
         if passes > 0.0:
             self.fastest = min(self.fastest, (self._seconds() - self.round_began) / passes)
-        return self.measured or (self.fastest if math.isfinite(self.fastest) else 0.0)
+        return self.measured or (UNMEASURED * self.fastest if math.isfinite(self.fastest) else 0.0)
 
     def _reserve(self, state: State) -> float:
         """Seconds that a certificate of the present point would take."""

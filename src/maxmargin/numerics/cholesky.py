@@ -17,6 +17,8 @@ LEAST_PIVOT = 3e-8  # of the factor: its square is about the rounding of a unit 
 
 def inverse_of(H: Float) -> Callable[[Float], Float]:
     """The map ``g -> H^-1 g``, after scaling the diagonal to one; a ridge grows until the factorisation works."""
+    if not np.isfinite(H.diagonal()).all():
+        return lambda g: np.full_like(g, np.nan)  # the caller will see it
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     scaled = (H * scale[:, None] * scale).T  # symmetric, and in Fortran's order without a copy
     for ridge in RIDGES:

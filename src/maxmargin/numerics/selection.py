@@ -23,6 +23,7 @@ from maxmargin.protocols import Communicator, Float, Index
 NAMES = 128  # keys that a client names per request and round
 SAMPLE = 16 * NAMES  # keys among which it chooses; if it has more, it makes a guess first
 ROUNDING = 1e-12  # of a sum of caps: less than this is not missing
+MOST_ROUNDS = 1000  # of a search; a few dozen are many, and more would not end because something is not a number
 
 
 Answer = TypeVar("Answer", covariant=True)
@@ -196,7 +197,10 @@ def borders(communicator: Communicator, searches: Sequence[Search]) -> list[tupl
     As many rounds as the hardest one needs.
     """
     brackets = [_Bracket(search) for search in searches]
-    while unknown := [bracket for bracket in brackets if not bracket.closed]:
+    for _ in range(MOST_ROUNDS):
+        unknown = [bracket for bracket in brackets if not bracket.closed]
+        if not unknown:
+            break
         messages = communicator.allgather(np.stack([bracket.message() for bracket in unknown]))
         for k, bracket in enumerate(unknown):
             bracket.narrow(messages[:, k])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -23,6 +23,7 @@ from maxmargin.parts.kernels import RBF
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
+LARGEST_VALUE = 1e100  # of a kernel that the user computes: larger ones leave no room for coefficients
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
@@ -35,6 +36,14 @@ SECOND_ORDER = 1.0 + 1e-6  # times a bound, for products of rounding errors and 
 Prepared: TypeAlias = Points | Index
 # Given samples, their scores and a bound on the error of each: whether the error could change anything.
 Matters: TypeAlias = Callable[[Index, Float, Float], Array]
+
+
+class Screened(NamedTuple):
+    """``K w``, roughly and only for the samples whose ``w`` is zero."""
+
+    w: Float
+    scores: Float
+    errors: Float  # bounds; infinite for the other samples
 
 
 class Gram(ABC):
@@ -83,6 +92,13 @@ class Gram(ABC):
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``, in float64 where ``w`` is not zero or it matters, and at most an error away from it elsewhere."""
         return self.apply(w)
+
+    def screened(self, w: Float) -> Screened | None:
+        """``K w`` in float32 for the samples whose ``w`` is zero, with errors; ``None`` if float64 is cheap enough.
+
+        A certificate of the same ``w`` does not compute it again.
+        """
+        return None
 
     def adjoint(self, alpha: Float) -> Float:
         """The expansion of ``sum_i alpha_i phi(x_i)``."""
@@ -133,6 +149,7 @@ class KernelGram(Gram):
         self.n_samples = X.shape[0]
         self.workers = workers or Workers()
         self.tiles = Tiles(kernel, self.workers)
+        self._screened: Screened | None = None
 
     @cached_property
     def positive(self) -> bool:
@@ -185,21 +202,36 @@ class KernelGram(Gram):
 
         Only for the Gaussian kernel, where the rounding of float32 is known relative to each value.
         """
-        support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
-        few = support.size * rest.size < SCREENED_VALUES
-        if few or not isinstance(self.kernel, RBF) or not self.fits_single or not _is_moderate(w):
+        screened = self.screened(w)
+        if screened is None:
             return self.apply(w)
-        z = np.empty(self.n_samples)
+        z, error = screened.scores.copy(), screened.errors
+        support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
         z[support] = self.tiles.symmetric_sums(self._doubles.take(support), w[support])
-        singles = self._singles
-        z[rest], size = self.tiles.sums(singles, np.stack([w, np.abs(w)]), singles.take(rest))
-        largest = float(singles.sq[support].max(initial=0.0))
-        relative = Measuring.of(self.kernel, singles).as_sums(singles.sq[rest], largest, singles.rows_per_tile)
-        error = relative * size + NO_SINGLE_VALUE * float(np.abs(w).sum())
-        doubtful = rest[matters(rest, z[rest], error)]
+        doubtful = rest[matters(rest, z[rest], error[rest])]
         if doubtful.size:
             z[doubtful] = self.sums(w, self._doubles.take(doubtful))
         return z
+
+    def screened(self, w: Float) -> Screened | None:
+        """Scores in float32 of the samples without a coefficient, remembered until they are asked for another ``w``.
+
+        Sets: ``_screened``. Threads that share the matrix may overwrite it at any time; what is in it stays true.
+        """
+        last = self._screened
+        if last is not None and np.array_equal(last.w, w):
+            return last
+        support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
+        few = support.size * rest.size < SCREENED_VALUES
+        if few or not isinstance(self.kernel, RBF) or not self.fits_single or not _is_moderate(w):
+            return None
+        singles, scores, errors = self._singles, np.zeros(self.n_samples), np.full(self.n_samples, np.inf)
+        scores[rest], size = self.tiles.sums(singles, np.stack([w, np.abs(w)]), singles.take(rest))
+        largest = float(singles.sq[support].max(initial=0.0))
+        relative = Measuring.of(self.kernel, singles).as_sums(singles.sq[rest], largest, singles.rows_per_tile)
+        errors[rest] = relative * size + NO_SINGLE_VALUE * float(np.abs(w).sum())
+        self._screened = last = Screened(w.copy(), scores, errors)
+        return last
 
     @cached_property
     def _doubles(self) -> Points:
@@ -370,6 +402,10 @@ def checked_values(values: Any, shape: tuple[int, int]) -> Float:
         )
     if not np.isfinite(values).all():
         raise ValueError("The callable kernel returned NaN or infinity; a kernel must be finite for every pair.")
+    if float(np.abs(values).max(initial=0.0)) > LARGEST_VALUE:
+        raise ValueError(
+            f"The callable kernel returned values beyond {LARGEST_VALUE:g}, whose products overflow: scale them down."
+        )
     return values
 
 

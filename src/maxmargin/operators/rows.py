@@ -177,7 +177,8 @@ class Rows:
                     if isinstance(self.vectors, DenseVectors):  # many times faster than outer products
                         copied = tile[: some.size]
                         scaled_rows(self.vectors.X, some, h, copied)
-                        sums[k] += copied.T @ copied
+                        with np.errstate(over="ignore"):  # as where rows are sparse: who solves with it will see
+                            sums[k] += copied.T @ copied
                     else:
                         add_outer_products(self.vectors, some, h, sums[k])
 

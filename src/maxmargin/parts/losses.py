@@ -140,7 +140,8 @@ class Logistic(NamedTuple):
         t = -u * y
         if t < 0.0 or t > 1.0:
             return math.inf
-        return self.temperature * (_x_log_x(t) + _x_log_x(1.0 - t))
+        # With log(1 - t) a small t would lose all its digits, which a large weight brings to light.
+        return self.temperature * (t * math.log(t) + (1.0 - t) * math.log1p(-t)) if 0.0 < t < 1.0 else 0.0
 
     def dual_range(self, y: float) -> tuple[float, float]:
         return min(0.0, y), max(0.0, y)
@@ -289,11 +290,6 @@ class SquaredEpsilonInsensitive(NamedTuple):
 def _sigmoid(t: float) -> float:
     e = math.exp(-abs(t))
     return 1.0 / (1.0 + e) if t >= 0.0 else e / (1.0 + e)
-
-
-@compiled
-def _x_log_x(x: float) -> float:
-    return x * math.log(x) if x > 0.0 else 0.0
 
 
 @compiled

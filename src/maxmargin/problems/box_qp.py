@@ -189,8 +189,9 @@ class BoxQP:
         size, terms = np.abs(w), growth(self.q.size)
         quadratic = 0.5 * float(size @ slack) + terms * 0.5 * float(size @ np.abs(f))
         offset = b[self.group] if b.size else np.zeros(self.q.size)
-        slack = slack + 4.0 * DOUBLE * (np.abs(self.q) + np.abs(f) + np.abs(offset))
-        losses = _support_error(self.q - f - offset, slack, self.low, self.high, self.D, terms)
+        missing = self.q - f - offset
+        slack = slack + 2.0 * DOUBLE * (np.where(f != 0.0, np.abs(self.q - f), 0.0) + np.abs(missing))
+        losses = _support_error(missing, slack, self.low, self.high, self.D, terms)
         return quadratic + losses + terms * float(np.abs(b) @ np.abs(self.totals))
 
     def dual_error(self, a: Float, f: Float, slack: Float) -> float:

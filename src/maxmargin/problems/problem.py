@@ -140,8 +140,8 @@ class Problem:
 
     @property
     def separable(self) -> bool:
-        """Whether coefficients and dual variables of a point are judged independently of each other."""
-        return not self.kernelised
+        """Whether coefficients and dual variables of a point are judged independently of each other: always."""
+        return True
 
     def conclusion(self, certificate: Certificate) -> Status | None:
         """Nothing: every problem of this kind has an optimum, and its gap says how far away that is."""

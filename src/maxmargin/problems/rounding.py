@@ -85,6 +85,7 @@ def _block_sums(
     start: int,
     stop: int,
 ) -> Float:
+    """The same for a block of samples."""
     out = np.zeros(11)
     one_for_all = errors.shape[0] == 1
     for i in range(start, stop):

@@ -100,6 +100,11 @@ class RelayState(State):
         return {**self.inner.counters, "passes": self.passes}
 
     @property
+    def effort(self) -> float:
+        """All work so far, in passes."""
+        return self.earlier_passes + self.inner.effort
+
+    @property
     def certificate_passes(self) -> float:
         """What a certificate of its point would cost."""
         return self.inner.certificate_passes

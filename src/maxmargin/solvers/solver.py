@@ -131,6 +131,11 @@ class State:
         return {"passes": self.passes}
 
     @property
+    def effort(self) -> float:
+        """All work so far, in passes: more than these where rows are stored and read again and again."""
+        return self.counters["passes"]
+
+    @property
     def certificate_passes(self) -> float:
         """Passes over the data that a certificate of the present point would take."""
         return 2.0

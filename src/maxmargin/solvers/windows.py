@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from mmap import mmap
 
@@ -55,10 +56,14 @@ def unseen(n: int) -> Array:
 
 @compiled
 def mean_slopes(s: Float, recent: Array, earlier: Array, others: Float) -> Float:
-    """``-s_i slope`` in the mean over what two windows saw of each sample; ``others_i`` for those never visited."""
+    """``-s_i slope`` in the mean over what two windows saw of each sample.
+
+    For samples that were never visited it is ``others_i``, and where float32 has overflown: targets may be huge.
+    """
     out = others.copy()
     for i in range(recent.shape[0]):
         visits = recent[i, VISITS] + earlier[i, VISITS]
-        if visits > 0.0:
-            out[i] = s[i] * (np.float64(recent[i, GAIN]) + earlier[i, GAIN]) / visits
+        gain = np.float64(recent[i, GAIN]) + earlier[i, GAIN]
+        if visits > 0.0 and abs(gain) < math.inf:
+            out[i] = s[i] * gain / visits
     return out

@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.gram import LARGEST_VALUE
 from maxmargin.operators.rows import is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
@@ -32,7 +33,6 @@ from maxmargin.wording import Wording
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-LARGEST_VALUE = 1e100
 ClassWeight: TypeAlias = dict[int, float] | dict[str, float] | str | None
 ROWS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
@@ -344,7 +344,7 @@ def finite_scores(X: Matrix | ChunkedMatrix, scores: Float) -> Float:
         largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X).max()
         raise ValueError(
             f"The scores of {wrong} of the {scores.shape[0]} samples overflow: X has values up to "
-            f"{float(largest):.1e}. Scale the columns as those of the fit, or fit with smaller coefficients."
+            f"{float(largest):.1e}; scale its columns as those of the fit."
         )
     return scores
 

@@ -63,9 +63,8 @@ class LinearMachine(CertifiedEstimator):
         """One column per problem."""
         W = np.atleast_2d(self.coef_)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
-            return check.finite_scores(
-                X, (X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)) + self.intercept_
-            )
+            scores = X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)
+            return check.finite_scores(X, scores + self.intercept_)
 
 
 class LinearClassifier(ClassifierMixin, LinearMachine):

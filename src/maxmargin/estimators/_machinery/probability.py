@@ -42,6 +42,7 @@ from maxmargin.protocols import Array, Float, Index, Operator
 from maxmargin.threads import Workers
 
 FOLDS = 3
+FEW_SAMPLES = 1000  # whose scores are used if there was no time for any fold
 FOLD_TOL = 1e-2  # relative gap of a fold: its scores are needed for two slopes only
 MANY_COPIES = 10  # so many equal samples are values of discrete features, which every fold should see
 SMALLEST_SLOPE = 1e-6  # relative to the size of the feature
@@ -162,8 +163,10 @@ def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
     fold = folds(plan.X, plan.codes, plan.weights, estimator._seed())
     scores, scored = unseen_scores(estimator, plan, solved, fold)
     seen = plan.weights > 0.0
-    if scored.any():  # else there was no time for any fold
+    if scored.any():
         seen &= fold < 0  # no fold could do without them
+    else:  # there was no time for any fold, nor is there for the scores of all samples
+        seen &= thinned(plan.codes, seen)
     if seen.any():
         scores[seen] = estimator._scores(plan.X[seen])
     used = scored | seen
@@ -297,7 +300,7 @@ def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: In
     """Scores of each fold's samples by a model without them, and which samples have one: time may run out."""
     scores, scored = np.zeros((fold.size, len(solved))), np.zeros(fold.size, dtype=bool)
     waiting = [k for k in range(FOLDS) if (fold == k).any()]
-    wanted, stopped = len(waiting), _was_stopped(solved)
+    wanted, done, stopped = len(waiting), 0, _was_stopped(solved)
     machine: _RowMachine | None = None
     while waiting and not stopped:
         left = None
@@ -309,11 +312,22 @@ def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: In
         machine = machine or kind(estimator, plan, solved)
         held_out = fold == waiting.pop()
         found = machine.solve(held_out, left)
-        scores[held_out], scored[held_out] = machine.scores(found, np.flatnonzero(held_out)), True
         stopped = _was_stopped(found)
-    if waiting:
-        plan.notes.append(_note_on_missing_folds(estimator, wanted - len(waiting), wanted, stopped))
+        if not stopped:  # else nobody should have to wait for the scores
+            scores[held_out], scored[held_out] = machine.scores(found, np.flatnonzero(held_out)), True
+            done += 1
+    if done < wanted:
+        plan.notes.append(_note_on_missing_folds(estimator, done, wanted, stopped))
     return scores, scored
+
+
+def thinned(codes: Array, among: Array) -> Array:
+    """Which samples are left if of each class at most `FEW_SAMPLES` are kept, spread evenly."""
+    kept = np.zeros(codes.size, dtype=bool)
+    for code in range(codes.max() + 1):
+        members = np.flatnonzero(among & (codes == code))
+        kept[members[:: max(1, -(-members.size // FEW_SAMPLES))]] = True
+    return kept
 
 
 def _was_stopped(solved: Sequence[Solved]) -> bool:

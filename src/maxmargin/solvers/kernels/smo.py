@@ -141,7 +141,7 @@ class SMOState(State):
         return bool(np.isfinite(self.G).all())
 
     def go_back(self) -> None:
-        """To the last variables with a finite gradient, and no further. Sets: ``a, G, active, exhausted``."""
+        """To the last variables with a finite gradient, and no further. Sets: as `synchronise`, and ``exhausted``."""
         self.a, self.G = self.a_synced.copy(), self.G_synced.copy()
         self.active, self.exhausted = self.a.size, True
         self.order.sort()
@@ -220,7 +220,7 @@ def _pair_steps(
         if groups == 0:
             target = a[i] - G[i] / max(Qvv[i], FLAT * abs(Qvv[i]) + 1e-300)
             delta = min(max(target, low[i]), high[i]) - a[i]
-            if not math.isfinite(delta):
+            if not abs(delta) < math.inf:
                 return LOST, -1, steps
             a[i] = low[i] if target <= low[i] else (high[i] if target >= high[i] else a[i] + delta)
             for k in range(active):
@@ -237,9 +237,9 @@ def _pair_steps(
         used[slot[sample[j]]] = clock[0]
         delta = (G[j] - G[i]) / _curvature(Qvv[i], Qvv[j], row_i[sample[j]])
         room_i, room_j = high[i] - a[i], a[j] - low[j]
-        if math.isnan(delta) or not math.isfinite(min(delta, room_i, room_j)):
+        delta = math.inf if math.isnan(delta) else min(delta, room_i, room_j)
+        if not delta < math.inf:
             return LOST, -1, steps
-        delta = min(delta, room_i, room_j)
         a[i] = high[i] if delta >= room_i else a[i] + delta
         a[j] = low[j] if delta >= room_j else a[j] - delta
         for k in range(active):

@@ -165,9 +165,7 @@ def _update_pair(
         return b, False
     L, H = _clip_interval(a[i], a[j], C[i], C[j], t[i] == t[j])
     a_j = min(max(a[j] - slope / curvature, L), H)
-    if (
-        not abs(a_j - a[j]) >= tol
-    ):  # always so if L == H, where the average of b_i and b_j would not fulfil the conditions
+    if not abs(a_j - a[j]) >= tol:  # so if L == H, where the average of b_i and b_j would not fulfil the conditions
         return b, False
     a_i = a[i] - t[i] * t[j] * (a_j - a[j])
 

@@ -23,6 +23,7 @@ SLOW = 0.25  # the proximal term must fall below this share of the last one
 FEW_STEPS, MANY_STEPS = 20, 100  # of descent between two centres
 RELAX = 0.7  # of the Lipschitz constant, at every restart
 ROUNDING = 1e-16
+LEAST, MOST = 1e-100, 1e100  # of the width and its inverse, and of a column's metric: their products must not overflow
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         size = float(np.abs(value).sum())
         state.passes += 1.0
         for _ in range(100):
-            steps = 1.0 / (state.L * state.metric)
+            steps = state.steps
             theta = _proximal_step(problem.penalty, penalised, origin + steps * v, steps)
             z = state.scores(theta)
             state.passes += 1.0
@@ -131,7 +132,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         state.before, state.z_before, state.theta, state.z, state.a, state.v = state.theta, state.z, theta, z, a, v
         if uphill:
             state.restart()
-            state.L *= RELAX
+            state.L = max(RELAX * state.L, LEAST)
         else:
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.t**2))
             state.momentum, state.t = (state.t - 1.0) / following, following
@@ -157,14 +158,14 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
             factor = NARROWER
         else:
             factor = WIDER if steps >= MANY_STEPS else 1.0
-        state.width *= factor
-        state.L /= factor
+        state.width = max(factor * state.width, LEAST)
+        state.L = max(state.L / factor, LEAST)
         state.centre, state.proximity, state.recentred = state.a, proximity, state.iterations
         state.restart()
 
     def _estimate(self, problem: Problem, state: SmoothedState) -> None:
         """Sets: ``primal``, ``dual`` of the variables scaled to the limit, less what balancing them may cost."""
-        steps = 1.0 / (state.L * state.metric)
+        steps = state.steps
         penalised = state.bordered.penalised
         largest = float(np.abs(state.v[:penalised]).max(initial=0.0))
         limit = problem.penalty.dual_limit()
@@ -204,6 +205,12 @@ class SmoothedState(State):
     def q(self) -> Float:
         """Curvature of the proximal term of each dual variable."""
         return self.width * self.inverse_s
+
+    @property
+    def steps(self) -> Float:
+        """Of each coefficient; none where the inverse would overflow."""
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / (self.L * self.metric))
 
     def uncentred(self, theta: Float) -> Float:
         """The same function with columns that are not centred: what the means add goes into a free intercept."""
@@ -246,9 +253,9 @@ def _metric(problem: Problem, bordered: Bordered) -> tuple[Float, Float]:
     total = problem.sums(problem.s.sum())[0]
     if problem.free_intercept and total > 0.0:
         means[:-1] = bordered.adjoint(problem.s)[:-1] / total
-    # A constant column leaves only rounding.
+    # A constant column leaves only rounding; what is larger than it has to be makes steps shorter, not wrong.
     metric = np.maximum(squares - total * means**2, 1e-8 * squares)
-    return np.where(metric > 0.0, metric, 1.0), means
+    return np.where(metric > 0.0, np.maximum(metric, LEAST), 1.0), means
 
 
 def _first_width(problem: Problem) -> float:
@@ -256,7 +263,7 @@ def _first_width(problem: Problem) -> float:
     rows = problem.features
     weight, squares = problem.sums(problem.s.sum(), rows.squared_lengths().sum())
     width = weight * squares / rows.total_samples**2 / problem.lam
-    return width if 0.0 < width < math.inf else 1.0
+    return min(max(width, LEAST), MOST) if width > 0.0 else 1.0
 
 
 @compiled

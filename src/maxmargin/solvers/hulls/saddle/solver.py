@@ -234,7 +234,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
             state.passes += state.portion
             change = float(np.linalg.norm(v - state.v))
             shown = _coarse(change / math.sqrt(2.0 * moved)) if moved > LEAST_MOVE else 0.0
-            if not self.adaptive or shown <= L * (1.0 + 1e-6):
+            if not (self.adaptive and shown > L * (1.0 + 1e-6)):  # which no number is that has overflown
                 break
             state.lipschitz = SHORTENED * max(shown, L)
         lengthened = LENGTHENED if shown < WELL_BELOW * L else LENGTHENED_A_LITTLE
@@ -373,5 +373,7 @@ def _numbers(state: SaddleState) -> dict[str, SaddleState | Block]:
 
 def _coarse(x: float) -> float:
     """``x`` to 12 bits, so that fits which differ in rounding errors still take the same steps."""
+    if not math.isfinite(x):
+        return math.nan
     mantissa, exponent = math.frexp(x)
     return math.ldexp(round(4096.0 * mantissa), exponent - 12)

@@ -139,16 +139,16 @@ class SaddleState(State):
             self.radius = min(math.sqrt(self.block.coordinates.size) * problem.largest(entry), problem.reach)
         self.radius = self.radius or 1.0
         size = float(np.linalg.norm(self.v))
-        spread = max(self._deviations()) / size if size > 0.0 else 0.0
+        spread = max(self._deviations(self.p / size)) if size > 0.0 else 0.0
         self.lipschitz = max(spread, 1e-3 * self.radius)
         self.w = self.best_w = self.v_before = self.v
         self.z = self.best_z = self.p_before = self.p
         self.passes += 3.0
 
-    def _deviations(self) -> list[float]:
-        """Standard deviation of ``p`` in each class."""
+    def _deviations(self, z: Float) -> list[float]:
+        """Standard deviation of some scores in each class."""
         game, sizes = self.game, np.array(self.game.sizes)
-        own = [self.p[side] for side in game.sides]
+        own = [z[side] for side in game.sides]
         means = game.communicator.allreduce(np.array([p.sum() for p in own])) / sizes
         squares = [((p - mean) ** 2).sum() for p, mean in zip(own, means, strict=True)]
         return np.sqrt(game.communicator.allreduce(np.array(squares)) / sizes).tolist()

@@ -55,7 +55,7 @@ def middle(box: Box, inside: Inside) -> tuple[float, int]:
         for i in range(box.cap.shape[1]):
             cap, reward = box.cap[side, i], abs(box.reward[side, i])
             if cap > 0.0:
-                p = 0.5 * cap if math.isfinite(cap) else reward / box.D[side, i]
+                p = 0.5 * cap if cap < math.inf else reward / box.D[side, i]
                 inside.p[side, i] = p
                 total += p * reward
                 count += 1
@@ -75,7 +75,7 @@ def settle(box: Box, inside: Inside, z: Float, mu: float) -> None:
             least = mu / (abs(g) + 4.0 * mu / cap + math.sqrt(D * mu))
             p = max(p, least)
             room = max(cap - p, least)
-            if math.isfinite(cap):
+            if cap < math.inf:
                 p = cap - room if p > room else p
                 inside.price_cap[side, i] = max(-g, mu / room)
             inside.p[side, i] = p
@@ -134,7 +134,7 @@ def prices(box: Box, inside: Inside, aims: Aims, dp: Float) -> tuple[Float, Floa
             if box.cap[side, i] > 0.0:
                 u, v = inside.price_zero[side, i], inside.price_cap[side, i]
                 du[side, i] = (aims.zero[side, i] - u * dp[side, i]) / inside.p[side, i] - u
-                if math.isfinite(box.cap[side, i]):
+                if box.cap[side, i] < math.inf:
                     dv[side, i] = (aims.cap[side, i] + v * dp[side, i]) / inside.room[side, i] - v
     return du, dv
 
@@ -148,7 +148,7 @@ def decreases(box: Box, inside: Inside, step: Step) -> tuple[float, float]:
             if box.cap[side, i] > 0.0:
                 shrink = max(shrink, -step.p[side, i] / inside.p[side, i])
                 fall = max(fall, -step.price_zero[side, i] / inside.price_zero[side, i])
-                if math.isfinite(box.cap[side, i]):
+                if box.cap[side, i] < math.inf:
                     shrink = max(shrink, step.p[side, i] / inside.room[side, i])
                     fall = max(fall, -step.price_cap[side, i] / inside.price_cap[side, i])
     return shrink, fall
@@ -162,7 +162,7 @@ def complementarity(box: Box, inside: Inside) -> float:
         for i in range(box.cap.shape[1]):
             if box.cap[side, i] > 0.0:
                 total += inside.p[side, i] * inside.price_zero[side, i]
-                if math.isfinite(box.cap[side, i]):
+                if box.cap[side, i] < math.inf:
                     total += inside.room[side, i] * inside.price_cap[side, i]
     return total
 
@@ -176,7 +176,7 @@ def complementarity_after(box: Box, inside: Inside, step: Step, t: float, r: flo
             if box.cap[side, i] > 0.0:
                 dp = t * step.p[side, i]
                 total += (inside.p[side, i] + dp) * (inside.price_zero[side, i] + r * step.price_zero[side, i])
-                if math.isfinite(box.cap[side, i]):
+                if box.cap[side, i] < math.inf:
                     total += (inside.room[side, i] - dp) * (inside.price_cap[side, i] + r * step.price_cap[side, i])
     return total
 
@@ -200,7 +200,7 @@ def recentre(box: Box, inside: Inside, step: Step, t: float, r: float, target: f
                 product = p * (inside.price_zero[side, i] + r * step.price_zero[side, i])
                 wanted = min(max(product, target / SPREAD), target * SPREAD)
                 aims.zero[side, i] += max(wanted - product, -SPREAD * target)
-                if math.isfinite(box.cap[side, i]):
+                if box.cap[side, i] < math.inf:
                     room = inside.room[side, i] - t * step.p[side, i]
                     product = room * (inside.price_cap[side, i] + r * step.price_cap[side, i])
                     wanted = min(max(product, target / SPREAD), target * SPREAD)
@@ -232,7 +232,7 @@ def shift(box: Box, inside: Inside, step: Step, t: float, r: float) -> None:
             if cap > 0.0:
                 inside.p[side, i] += t * step.p[side, i]
                 inside.price_zero[side, i] += r * step.price_zero[side, i]
-                if math.isfinite(cap):
+                if cap < math.inf:
                     inside.room[side, i] -= t * step.p[side, i]
                     inside.price_cap[side, i] += r * step.price_cap[side, i]
                     # The larger of the two may round; the smaller one counts.

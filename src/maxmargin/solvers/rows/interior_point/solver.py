@@ -197,7 +197,8 @@ class InteriorPoint(Solver[Problem, "InteriorPointState"]):
         quadratic = state.ridge > 0.0
         for alpha in candidates:
             v = state.bordered.adjoint(alpha)[quadratic]
-            dual = -problem.conjugates(alpha) - 0.5 * float((v**2 / state.ridge[quadratic]).sum())
+            with np.errstate(over="ignore"):  # of early variables and huge columns: then it is minus infinity
+                dual = -problem.conjugates(alpha) - 0.5 * float((v**2 / state.ridge[quadratic]).sum())
             if dual >= state.dual:
                 state.alpha, state.dual = alpha, dual
 

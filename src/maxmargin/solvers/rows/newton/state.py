@@ -20,6 +20,7 @@ from maxmargin.solvers.solver import State
 
 FIRST_WIDTH = 2.0  # of the smoothing, relative to the targets; at 1 every row sits on a kink when w = 0
 FIRST_DAMPING = 1e-4  # as the widths of the solver, tuned on spambase, raw and scaled, with C up to 100
+LARGEST_DAMPING = 1e300  # of the Hessian: more would not be a number
 MAX_UPDATES = 10  # of a matrix of products, before rounding would show
 NEAR = 8.0  # widths of the smoothing: how far from reacting a row may be, to be looked at in every step
 NEAR_ENTRIES = 200_000  # of a matrix of which it is worth looking at some rows only
@@ -206,7 +207,8 @@ class NewtonState(State):
             strength = self.damping * max(1, self.reacting) * self.mean_weight / self.width
         else:
             strength = 1e-12 * self.mean_weight * self.samples
-        H[np.diag_indices_from(H)] += self.ridge + strength * self.scales.squares
+        with np.errstate(over="ignore"):  # squares of large features, over the width that small targets have
+            H[np.diag_indices_from(H)] += np.minimum(self.ridge + strength * self.scales.squares, LARGEST_DAMPING)
         return H
 
     def _products(self) -> Float:
