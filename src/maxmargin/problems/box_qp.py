@@ -27,7 +27,7 @@ from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Gram
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.problem import Problem
-from maxmargin.problems.rounding import certificate_of
+from maxmargin.problems.rounding import certificate_of, total_error
 from maxmargin.protocols import Float, Index, Loss
 
 BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 that `q` is not rounded
@@ -187,7 +187,7 @@ class BoxQP:
         There are as many coefficients and scores as variables; ``b`` are the multipliers of the groups.
         """
         size, terms = np.abs(w), growth(self.q.size)
-        quadratic = 0.5 * float(size @ slack) + terms * 0.5 * float(size @ np.abs(f))
+        quadratic = 0.5 * total_error(size, slack) + terms * 0.5 * float(size @ np.abs(f))
         offset = b[self.group] if b.size else np.zeros(self.q.size)
         missing = self.q - f - offset
         slack = slack + 2.0 * DOUBLE * (np.where(f != 0.0, np.abs(self.q - f), 0.0) + np.abs(missing))
@@ -202,11 +202,11 @@ class BoxQP:
         size, terms = np.abs(a), growth(self.q.size)
         parts = float(size @ (np.abs(self.q) + 0.5 * np.abs(f) + 0.5 * self.D * size))
         slopes = np.abs(self.q - f - self.D * a) + slack
-        error = 0.5 * float(size @ slack) + terms * parts
+        error = 0.5 * total_error(size, slack) + terms * parts
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
             missing = abs(math.fsum(a[members]) - float(total)) + DOUBLE * abs(float(total))
-            error += missing * float(slopes[members].max(initial=0.0))
+            error += missing * float(slopes[members].max(initial=0.0)) if missing > 0.0 else 0.0
         return error
 
     @cached_property

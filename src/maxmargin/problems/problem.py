@@ -38,6 +38,7 @@ from maxmargin.problems.rounding import (
     error_of_losses,
     imbalance,
     sample_sums,
+    total_error,
 )
 from maxmargin.protocols import (
     Array,
@@ -197,7 +198,7 @@ class Problem:
         sums = self._sample_sums(z + point.b, alpha, errors, point.b)
         own, penalty = np.abs(point.w), self._penalty(point, z)
         primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
-        primal_error += 0.5 * self.lam * (float(own @ errors) + growth(n) * float(own @ np.abs(z)))
+        primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))
         passes = self.operator.passes(point.w)
         if not np.array_equal(alpha, self.lam * point.w):  # or these scores serve both values
             z, errors = self.operator.apply(alpha) / self.lam, self.gram.rounding(alpha) / self.lam
@@ -325,7 +326,7 @@ class Problem:
         """
         n, sizes = alpha.size, np.abs(alpha)
         share = imbalance(sums, n) if self.free_intercept else 0.0
-        products, spread = float(sizes @ np.abs(z)), float(sizes @ errors)
+        products, spread = float(sizes @ np.abs(z)), total_error(sizes, errors)
         error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / DOUBLE) * spread
         error += error_of_conjugates(sums, share, n)
         conjugate = 0.5 * float(alpha @ z)

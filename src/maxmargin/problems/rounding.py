@@ -141,6 +141,13 @@ def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjug
     return conjugate_costs(penalty, reach) - cost + growth(v.size) * cost
 
 
+def total_error(sizes: Float, errors: Float) -> float:
+    """The sum of the errors times some sizes, where those of size zero do not count even if they are infinite."""
+    used = sizes > 0.0
+    with np.errstate(over="ignore"):
+        return float(sizes[used] @ errors[used])
+
+
 def certificate_of(primal: float, dual: float, primal_error: float, dual_error: float, passes: float) -> Certificate:
     """A certificate; a value that is infinite proves nothing, and has no error."""
     return Certificate(
