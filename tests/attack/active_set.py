@@ -1,11 +1,13 @@
-"""The exact optimum of a small quadratic program: an active set method in 150 digits."""
+"""The exact optimum of a small quadratic program: an active set method in 600 digits."""
 
 import time
 
 from exact import Program, arb, arb_mat, column, entries, total
+from flint import ctx
 
-RIDGE = arb("1e-90")  # of the largest diagonal entry: makes every step unique, and changes nothing that is looked at
-ZERO = arb("1e-60")
+RIDGE = arb("1e-300")  # of the largest diagonal entry: makes every step unique, and changes nothing that is looked at
+ZERO = arb("1e-120")
+PRECISION = 2048  # bits, of which a ridge takes 1000
 
 
 def nearest_feasible(program: Program, start):
@@ -26,6 +28,13 @@ def _clipped(x, low, high):
     return high if high is not None and x > high else x
 
 
+def _largest(values):
+    out = arb(0)
+    for value in values:
+        out = out.max(abs(value))
+    return out
+
+
 class ActiveSet:
     """Bounds are met and left one after the other until no multiplier has the wrong sign."""
 
@@ -33,9 +42,9 @@ class ActiveSet:
         self.p, self.a, n = program, nearest_feasible(program, start), len(program.q)
         self.Q = arb_mat(program.Q)
         largest = max((float(abs(self.Q[v, v])) for v in range(n)), default=1.0) or 1.0
-        ridge = RIDGE * largest
-        for v in range(n):
-            self.Q[v, v] = self.Q[v, v] + program.D[v] + ridge
+        with ctx.workprec(PRECISION):
+            for v in range(n):
+                self.Q[v, v] = self.Q[v, v] + program.D[v] + RIDGE * largest
         self.fixed = {v for v in range(n) if program.low[v] is not None and program.low[v] == program.high[v]}
         self.free = {v for v in range(n) if v not in self.fixed and not self._at_low(v) and not self._at_high(v)}
 
@@ -47,19 +56,25 @@ class ActiveSet:
 
     def solve(self, seconds):
         """Variables and multipliers at the optimum, or where the time ended."""
-        deadline, b = time.perf_counter() + seconds, [arb(0)] * len(self.p.totals)
+        with ctx.workprec(PRECISION):
+            return self._solve(seconds)
+
+    def _solve(self, seconds):
+        deadline, b, seen = time.perf_counter() + seconds, [arb(0)] * len(self.p.totals), set()
+        settled = False
         while time.perf_counter() < deadline:
             Qa = entries(self.Q * column(self.a))
             r = [(q - x).mid() for q, x in zip(self.p.q, Qa, strict=True)]
             step, b = self._step(r)
-            size = max((float(abs(x)) for x in self.a), default=0.0) or 1.0
-            if all(abs(x) < ZERO * size for x in step.values()):
-                entering = self._entering(r, b)
-                if not entering:
-                    break
+            if settled or not step:
+                entering = self._entering(r, b, ZERO * (_largest(self.p.q) + _largest(Qa)))
                 self.free |= entering
+                if not entering or frozenset(self.free) in seen:  # degenerate: bounds are left and met without a step
+                    break
+                seen.add(frozenset(self.free))
+                settled = False
             else:
-                self._move(step)
+                settled = self._move(step)
         return self.a, b
 
     def _step(self, r):
@@ -78,14 +93,14 @@ class ActiveSet:
                 if self.p.group[u] == g:
                     H[i, m + k] = H[m + k, i] = arb(1)
         right = [r[v] for v in free] + [arb(0)] * len(groups)
-        x = [v.mid() for v in entries(H.mid().solve(column(right)))]
+        x = [v.mid() for v in entries(H.mid().solve(column(right), algorithm="approx"))]
         for k, g in enumerate(groups):
             b[g] = x[m + k]
         return dict(zip(free, x, strict=False)), b
 
-    def _entering(self, r, b):
+    def _entering(self, r, b, worst):
         """The variable at a bound that gains most by leaving it; of a group without free ones, a pair of them."""
-        worst, entering = ZERO * (1 + max((float(abs(x)) for x in r), default=0.0)), set()
+        entering = set()
         for g in range(len(self.p.totals)):
             if b[g] is None:
                 ups = [v for v in self._members(g) if not self._at_high(v)]
@@ -109,7 +124,7 @@ class ActiveSet:
         return [v for v, group in enumerate(self.p.group) if group == g and v not in self.fixed]
 
     def _move(self, step):
-        """Along the step to its end or to the first bound."""
+        """Along the step to its end, or to the first bound; whether that was its end."""
         reach, blocking = arb(1), None
         for v, x in step.items():
             end = self.p.high[v] if x > 0 else self.p.low[v]
@@ -123,3 +138,4 @@ class ActiveSet:
         if blocking is not None:
             self.a[blocking] = self.p.high[blocking] if step[blocking] > 0 else self.p.low[blocking]
             self.free.discard(blocking)
+        return blocking is None

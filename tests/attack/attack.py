@@ -15,11 +15,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from judge import Finding, Fit, judge
+from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
-from judge import Finding, Fit, judge
 from maxmargin.solvers import SOLVERS
-from sklearn.exceptions import ConvergenceWarning
 
 NIGHT_SECONDS = 1.0  # max_time of a fit
 PATIENCE = 5.0  # seconds by which a fit may exceed it

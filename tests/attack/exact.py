@@ -1,4 +1,4 @@
-"""The machines of the library in balls of 150 digits: what each minimises, written anew, and its exact optimum.
+"""The machines of the library in balls of 300 digits: what each minimises, written anew, and its exact optimum.
 
 Nothing is imported from the library. A number is an ``arb``, an interval whose rounding is accounted for, so that a
 comparison of two of them is a proof.
@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from flint import arb, arb_mat, ctx
 
-ctx.prec = 512
+ctx.prec = 1024
 UNIT = 2.0**-53
 MARGIN_LOSSES = ("hinge", "squared hinge", "huber hinge", "logistic")
 UNIT_SLOPES = ("hinge", "huber hinge", "logistic", "epsilon")  # steepness at most 1
@@ -27,6 +27,18 @@ def entries(matrix):
 
 def total(values):
     return sum(values, arb(0))
+
+
+def square(x):
+    """Not ``x**2``, which is not a number for a ball around zero."""
+    return x * x
+
+
+def power(x, degree):
+    out = arb(1)
+    for _ in range(degree):
+        out *= x
+    return out
 
 
 def positive_part(x):
@@ -118,7 +130,7 @@ def kernel_matrix(name, X, gamma, degree, coef0):
             elif name == "laplacian":
                 value = (-gamma * total([abs(u - v) for u, v in zip(rows[i], rows[j], strict=True)])).exp()
             elif name == "poly":
-                value = (gamma * M[i][j] + coef0) ** int(degree)
+                value = power(gamma * M[i][j] + coef0, int(degree))
             else:
                 value = (gamma * M[i][j] + coef0).tanh()
             K[i][j] = K[j][i] = value
@@ -133,7 +145,7 @@ def loss_of(loss, z, y):
     if name == "hinge":
         return positive_part(p - y * z)
     if name == "squared hinge":
-        return positive_part(p - y * z) ** 2
+        return square(positive_part(p - y * z))
     if name == "huber hinge":
         slack = positive_part(1 - y * z)
         return slack - p / 2 if slack > p else slack * slack / (2 * p)
@@ -141,9 +153,9 @@ def loss_of(loss, z, y):
         t = -y * z
         return positive_part(t) + (-abs(t)).exp().log1p()
     if name == "squared":
-        return (z - y) ** 2 / 2
+        return square(z - y) / 2
     outside = positive_part(abs(z - y) - p)
-    return outside if name == "epsilon" else outside**2
+    return outside if name == "epsilon" else square(outside)
 
 
 def slopes(loss, z, y):
@@ -181,13 +193,13 @@ class Machine:
 
     def norm(self, f, b):
         name, lam, *ratio = self.penalty
-        square, w = f.square, f.w
+        length, w = f.square, f.w
         if self.intercept == "penalised":
-            square, w = square + (b / self.scale) ** 2, [*w, b / self.scale]
+            length, w = length + square(b / self.scale), [*w, b / self.scale]
         if name == "l2":
-            return lam * square / 2
+            return lam * length / 2
         lasso = total([abs(v) for v in w])
-        return lam * lasso if name == "l1" else lam * (ratio[0] * lasso + (1 - ratio[0]) * square / 2)
+        return lam * lasso if name == "l1" else lam * (ratio[0] * lasso + (1 - ratio[0]) * length / 2)
 
     def primal(self, f, b):
         return total(self.losses(f, b)) + self.norm(f, b)
@@ -235,7 +247,7 @@ class Machine:
         if self.penalty[0] != "l2" or name == "logistic":
             return None
         lam, n = self.penalty[1], self.space.n
-        shift = self.scale**2 if self.intercept == "penalised" else arb(0)
+        shift = square(self.scale) if self.intercept == "penalised" else arb(0)
         G = self.space.gram
         Q = [[(G[i, j] + shift) / lam for j in range(n)] for i in range(n)]
         curvature = {"squared hinge": 2, "squared epsilon": 2, "squared": 1}.get(name)
@@ -262,7 +274,7 @@ class Machine:
         f = self.space.expansion([v / lam for v in a])
         if self.intercept == "free":
             return f, multipliers[0]
-        return f, total(a) * self.scale**2 / lam if self.intercept == "penalised" else arb(0)
+        return f, total(a) * square(self.scale) / lam if self.intercept == "penalised" else arb(0)
 
 
 @dataclass
@@ -287,7 +299,7 @@ class Street:
             gain = positive_part(2 * self.total - missing)
         if not f.square > 0:
             return arb(0)
-        return -(gain**2) / (2 * f.square)
+        return -square(gain) / (2 * f.square)
 
     def separates(self, f, b):
         """Whether all samples are on their sides for certain, with this or with the best intercept."""
@@ -297,12 +309,12 @@ class Street:
         """What a division by the margin may change: some units of the terms of each score."""
         used = np.flatnonzero(self.used)
         gain = 2.0 * float(self.total)
-        square = float(f.square)
+        length = float(f.square)
         s = np.array([1.0 if self.s is None else float(self.s[i]) for i in used])
         lost = 16 * UNIT * float(s @ (1.0 + f.reach[used] + abs(float(b)))) if self.s is not None else 0.0
         if self.s is None:
             lost = 16 * UNIT * float((1.0 + f.reach[used] + abs(float(b))).max())
-        return gain * lost / square + 16 * UNIT * abs(float(self.primal(f, b))) if square > 0.0 else 0.0
+        return gain * lost / length + 16 * UNIT * abs(float(self.primal(f, b))) if length > 0.0 else 0.0
 
     def zero(self):
         return [(Function([arb(0)] * self.space.n, arb(0), np.zeros(self.space.n)), arb(0))]
@@ -323,7 +335,7 @@ class Street:
         if not rho > 0:
             return f, b
         return Function(
-            [z / rho for z in f.scores], f.square / rho**2, f.reach / float(rho), [v / rho for v in f.w]
+            [z / rho for z in f.scores], f.square / square(rho), f.reach / float(rho), [v / rho for v in f.w]
         ), b / rho
 
 
@@ -407,7 +419,7 @@ class Softmax:
     def primal(self, f, b):
         value = total([part.square for part in f]) / 2
         if self.intercept == "penalised":
-            value += total([(v / self.scale) ** 2 for v in b]) / 2
+            value += total([square(v / self.scale) for v in b]) / 2
         for i, (y, s) in enumerate(zip(self.y, self.s, strict=True)):
             z = [part.scores[i] + v for part, v in zip(f, b, strict=True)]
             if s > 0:

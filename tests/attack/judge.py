@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 import newton
+import numpy as np
 import posing
 from active_set import ActiveSet
 from exact import arb, lower, upper

@@ -9,8 +9,20 @@ from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
-
-from exact import KernelSpace, Machine, Region, RowSpace, Softmax, Street, Tube, arb, arb_mat, kernel_matrix, total
+from exact import (
+    KernelSpace,
+    Machine,
+    Region,
+    RowSpace,
+    Softmax,
+    Street,
+    Tube,
+    arb,
+    arb_mat,
+    kernel_matrix,
+    square,
+    total,
+)
 
 KERNEL_MACHINES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 NO_CLASSES = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor", "OneClassSVM")
@@ -193,6 +205,6 @@ def exact_gamma(case, model):
     S = total(data.weights) * d
     rows = [[arb(v) for v in row] for row in data.X.tolist()]
     mean = total([w * total(row) for w, row in zip(data.weights, rows, strict=True)]) / S
-    spread = total([w * total([(v - mean) ** 2 for v in row]) for w, row in zip(data.weights, rows, strict=True)])
+    spread = total([w * total([square(v - mean) for v in row]) for w, row in zip(data.weights, rows, strict=True)])
     variance = spread / S
     return 1 / (d * variance) if variance > arb("1e-100") else arb(1)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import maxmargin
 from problems import Case, case
 from script import script
 from watch import Worker
+
+import maxmargin
 
 SEED, BLOCKS, BLOCK = 27, 20, 15
 BRIEFLY = 0.2  # max_time of a fit
@@ -20,6 +20,7 @@ TARGETS = Z[:, 0] + 0.3 * RNG.normal(size=80)
 CLUSTERS = Z + 1e8 * RNG.integers(0, 2, size=(80, 1))
 INDEFINITE = np.outer(TARGETS, TARGETS) - np.eye(80)
 LINE = 1e8 + np.arange(4.0)[:, None]
+EIGHT = np.arange(8.0)[:, None]
 PLANETS = maxmargin.load_planets()[:2]
 
 DEFECTS = {
@@ -33,10 +34,17 @@ DEFECTS = {
     "nu, rows far away": Case("NuSVC", {"kernel": "linear"}, Z + 1e5, (Z[:, 0] > np.median(Z[:, 0])).astype(int)),
     "nu tube, rows far away": Case("NuSVR", {"kernel": "linear"}, Z + 1e5, TARGETS),
     "hard margin far away": Case("SVC", {"kernel": "linear", "C": np.inf}, LINE, np.array([0, 0, 1, 1])),
-    "hard margin of a kernel": Case("SVC", {"gamma": 1e-3, "C": np.inf}, Z[:8], np.arange(8) % 2),
+    "hard margin of a kernel": Case("SVC", {"C": np.inf, "gamma": 1e-5}, EIGHT, np.arange(8) % 2),
     "function that was certified": Case("SVC", {"solver": "pegasos_kernel", "C": 10.0}, Z, Y),
     "planets": Case("SVC", {"solver": "pegasos_kernel", "kernel": "linear"}, *PLANETS),
     "logistic with weights": Case("LogisticRegression", {}, Z, Y, 10.0 ** np.linspace(-15, 11, 80)),
+    "two logistic weights": Case(
+        "LogisticRegression",
+        {"tol": 1e-10, "C": 1e-5, "intercept": "penalised", "intercept_scaling": 100.0},
+        np.ones((2, 1)),
+        np.array([1, 0]),
+        np.array([1e-13, 4e7]),
+    ),
     "negative matrix": Case(
         "SVC", {"kernel": "precomputed", "C": 1e-3, "tol": 1e-14, "solver": "smo"}, -np.eye(2), np.array([0, 1])
     ),

@@ -3,21 +3,21 @@
 import warnings
 from dataclasses import replace
 
+import newton
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import attack
-import maxmargin
-import newton
 import watch
 from active_set import ActiveSet
 from exact import Machine, Region, RowSpace, Street, Tube, arb
 from judge import Fit, judge
-from maxmargin import Status
 from problems import STORAGES, Case, case
 from reduce import reduced
 from script import script
+
+import attack
+import maxmargin
+from maxmargin import Status
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))

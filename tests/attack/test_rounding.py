@@ -1,17 +1,17 @@
-"""Certificates of tiny problems against 150 digits: the optimum lies in [dual - error, primal + error]."""
+"""Certificates of tiny problems against 300 digits: the optimum lies in [dual - error, primal + error]."""
 
 import warnings
 
+import newton
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import maxmargin
-import newton
 from active_set import ActiveSet
 from exact import arb, total
 from posing import questions
 from problems import Case
+
+import maxmargin
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(6, 2))
@@ -61,37 +61,46 @@ MACHINES = {
 
 
 def optimum(problem):
-    """The optimal value, to 40 digits: proved by a dual value, or, of a logistic machine, where Newton's method ends."""
+    """Bounds on the optimal value that agree to 40 digits; of logistic ones, where Newton's method ends."""
     if newton.applies(problem):
         w, b = newton.minimum(problem, [0.0] * problem.features, 0.0, seconds=20.0)
         value = problem.primal(problem.space.coefficients(w), b)
-        assert value < total(problem.losses(*problem.zero()[0]))
-        return value
+        assert not any(value > problem.primal(*zero) for zero in problem.zero())
+        return value, value
     program = problem.program()
     a, multipliers = ActiveSet(program, [0.0] * len(program.q)).solve(seconds=20.0)
-    value = problem.primal(*problem.of_dual(program.expansion(a), multipliers))
-    size = abs(value) + total([abs(q * v) for q, v in zip(program.q, a, strict=True)]) + arb("1e-30")
-    assert abs(value - program.value(a)) < NEGLIGIBLE * size, "the reference found no optimum"
-    return value
+    above, below = problem.primal(*problem.of_dual(program.expansion(a), multipliers)), program.value(a)
+    size = abs(above) + total([abs(q * v) for q, v in zip(program.q, a, strict=True)])
+    tiny = NEGLIGIBLE * (size + 1)
+    assert abs(above - below) < tiny, "the reference found no optimum"
+    return below - tiny, above + tiny
 
 
-@pytest.mark.parametrize("tol", [1e-3, 1e-12])
+def check(certificate, problem):
+    """Whether the optimum lies in the interval of a certificate."""
+    below, above = optimum(problem)
+    assert not arb(certificate.dual) - certificate.dual_error > above
+    assert not arb(certificate.primal) + certificate.primal_error < below
+
+
 @pytest.mark.parametrize("storage", STORED)
 @pytest.mark.parametrize("moved", MOVED)
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_optimum_is_between_the_values_of_a_certificate(machine, moved, storage, tol):
+def test_the_optimum_is_between_the_values_of_a_certificate(machine, moved, storage):
     name, params = MACHINES[machine]
+    tol = 1e-3 if storage == "float32" else 1e-12  # far from the optimum, and as near as can be
     X = STORED[storage](MOVED[moved])
     y = None if name == "OneClassSVM" else TARGETS if "SVR" in name or "Regressor" in name else LABELS
-    model = getattr(maxmargin, name)(**params, tol=tol, max_iter=2000)
+    model = getattr(maxmargin, name)(**params, tol=tol, max_iter=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, y)
+        try:
+            model.fit(X, y)
+        except ValueError as refusal:
+            assert "overflows" in str(refusal)  # noqa: PT017
+            return
     (question,) = questions(Case(name, params, X, y), model)
-    certificate, value = model.solution_.certificate, optimum(question.problem)
-    assert certificate.error >= 0.0
-    assert not arb(certificate.dual) - certificate.error > value
-    assert not arb(certificate.primal) + certificate.error < value
+    check(model.solution_.certificate, question.problem)
 
 
 @pytest.mark.parametrize("spread", [0, 4, 15])
@@ -100,11 +109,9 @@ def test_weights_far_apart(name, spread):
     weights = 10.0 ** np.linspace(-spread, 0.7 * spread, 6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = getattr(maxmargin, name)(tol=1e-12, max_iter=2000).fit(Z, LABELS, weights)
+        model = getattr(maxmargin, name)(tol=1e-12, max_iter=200).fit(Z, LABELS, weights)
     (question,) = questions(Case(name, {}, Z, LABELS, weights), model)
-    certificate, value = model.solution_.certificate, optimum(question.problem)
-    assert not arb(certificate.dual) - certificate.error > value
-    assert not arb(certificate.primal) + certificate.error < value
+    check(model.solution_.certificate, question.problem)
 
 
 def test_a_certificate_that_says_nothing_wrong_says_something():

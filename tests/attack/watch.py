@@ -32,8 +32,9 @@ class Worker:
     def _once(self, request, patience):
         if self.process is None:
             self._start()
-        self.process.stdin.write(base64.b64encode(pickle.dumps(request)).decode() + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the next lines notice that
+            self.process.stdin.write(base64.b64encode(pickle.dumps(request)).decode() + "\n")
+            self.process.stdin.flush()
         doing = "start"
         while True:
             try:
