@@ -216,6 +216,8 @@ class _Run:
             return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=GRACE)
         if self.seconds + self._reserve(state) >= self.max_time:
             left = self.max_time - self.seconds
+            if self.measured == 0.0 and left > 0.5 * self.max_time and not state.exhausted:
+                return self.judge(state, interrupts)  # what a certificate takes was a guess so far
             return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(2.0 * left, GRACE))
         if self._claims_to_be_done(state) or self._check_is_due(state):
             status = self.judge(state, interrupts)
