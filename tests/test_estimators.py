@@ -674,13 +674,7 @@ slow_linear_svc = functools.partial(LinearSVC, solver="dual_coordinate", loss="h
 
 
 @pytest.mark.parametrize("strategy", ["binary", "ovo", "ovr"])
-@pytest.mark.parametrize(
-    "make",
-    [
-        functools.partial(SVC, kernel="linear", solver="smo", C=1e3),
-        functools.partial(LinearSVC, solver="dual_coordinate", loss="hinge", C=1e5),
-    ],
-)
+@pytest.mark.parametrize("make", [slow_svc, slow_linear_svc])
 def test_max_time_is_kept_and_the_fit_can_be_resumed(make, strategy, monkeypatch):
     X, y, y3 = hard()
     if strategy != "binary":
