@@ -29,7 +29,7 @@ from maxmargin import (
 )
 from maxmargin.loop.minimize import best_parts
 from maxmargin.numerics.rounding import growth
-from maxmargin.operators import Rows
+from maxmargin.operators import PrecomputedGram, Rows
 from maxmargin.parts.losses import Hinge
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import Certificate
@@ -154,6 +154,15 @@ def test_a_small_logistic_variable_keeps_its_digits_at_a_large_weight():
     low, high = interval(certificate)
     assert low <= optimum * (1.0 + 1e-14)
     assert high >= optimum * (1.0 - 1e-14)
+
+
+def test_bounds_hold_for_matrices_that_are_not_positive():
+    K = np.array([[0.0, 3.0, -1e6], [3.0, 0.0, 2.0], [-1e6, 2.0, 0.0]])
+    gram, w = PrecomputedGram(K), np.array([1.0, -2.0, 1.0 / 3.0])
+    exact = [sum(Fraction(k) * Fraction(v) for k, v in zip(row, w, strict=True)) for row in K]
+    for found, true, bound in zip(gram.apply(w), exact, gram.rounding(w), strict=True):
+        assert abs(Fraction(float(found)) - true) <= Fraction(float(bound))
+        assert bound <= 1e-8
 
 
 # ---- certify says the same -------------------------------------------------------------------------------------------

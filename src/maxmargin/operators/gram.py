@@ -272,7 +272,15 @@ class _GivenGram(Gram):
 
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``: that of a sum, since the values are what they are."""
-        return rounding_of_sums(w, np.sqrt(np.maximum(self.diagonal(), 0.0)), 0.0)
+        sizes = np.maximum(self.diagonal(), 0.0) if self.positive else np.full(self.n_samples, self._largest)
+        return rounding_of_sums(w, np.sqrt(sizes), 0.0)
+
+    @cached_property
+    def _largest(self) -> float:
+        """The largest value without its sign."""
+        everything, step = np.arange(self.n_samples), max(1, LEFT_VALUES // max(1, self.n_samples))
+        blocks = (self.between(everything[some], everything) for some in stretches(self.n_samples, step))
+        return max((float(np.abs(block).max(initial=0.0)) for block in blocks), default=0.0)
 
 
 class PrecomputedGram(_GivenGram):

@@ -185,7 +185,11 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
             state.iterations += 1
             state.since_look += 1
             if state.block is None:
-                self._step(state)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    self._step(state)
+                if not np.isfinite(state.w).all():  # rows of very different lengths can make that happen
+                    state.lost = True
+                    break
             else:
                 self._block_step(state, state.block, share)
                 if state.iterations % math.ceil(1.0 / share) != 0:

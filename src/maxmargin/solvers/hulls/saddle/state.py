@@ -72,6 +72,7 @@ class SaddleState(State):
     edges: tuple[float, float] = (0.0, 0.0)  # of the street between the rows that take part, in scores of either class
     width: float = -math.inf  # of the best street
     distance: float = math.inf  # of the best points
+    lost: bool = False  # whether the steps have left the range of float64
     inner_width: float = -math.inf  # the same on the rows that take part, since all were looked at
     inner_distance: float = math.inf
     gap_at_look: float = 1.0
@@ -114,8 +115,8 @@ class SaddleState(State):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the hulls have been found to meet."""
-        return self.distance == 0.0
+        """Whether the hulls have been found to meet, or the steps lead nowhere."""
+        return self.lost or self.distance == 0.0
 
     @property
     def counters(self) -> dict[str, float]:
