@@ -17,7 +17,7 @@ from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, roundings
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.points import Points, points_of
-from maxmargin.operators.rows import Matrix, dense64, is_sparse
+from maxmargin.operators.rows import Matrix, dense64, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF
 from maxmargin.protocols import Array, Float, Index, Kernel
@@ -169,7 +169,7 @@ class KernelGram(Gram):
         """Kernels of differences make distinct samples independent: only samples that are equal can meet."""
         if not self.kernel.traits.of_differences:
             return True
-        return not _rows_as_bytes(self.X[some]).isdisjoint(_rows_as_bytes(self.X[others]))
+        return not rows_as_bytes(self.X[some]).isdisjoint(rows_as_bytes(self.X[others]))
 
     def diagonal(self) -> Float:
         """``k(x_i, x_i)``."""
@@ -415,16 +415,6 @@ def checked_values(values: Any, shape: tuple[int, int]) -> Float:
             f"The callable kernel returned values beyond {LARGEST_VALUE:g}, whose products overflow: scale them down."
         )
     return values
-
-
-def _rows_as_bytes(X: Matrix) -> set[bytes]:
-    """Every row as something that is equal for equal rows: zeros have no sign, and sparse ones are not stored."""
-    if not is_sparse(X):
-        return {row.tobytes() for row in X + 0.0}
-    X = X.copy()
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    return {X[[i]].indices.tobytes() + X[[i]].data.tobytes() for i in range(X.shape[0])}
 
 
 def rounding_of_sums(w: Float, magnitudes: Float, errors: Float | float, unit: float = DOUBLE) -> Float:

@@ -38,6 +38,16 @@ def dense64(X: Matrix) -> Float:
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
+def rows_as_bytes(X: Matrix) -> set[bytes]:
+    """Every row as something that is equal for equal rows: zeros have no sign, and sparse ones are not stored."""
+    if not is_sparse(X):
+        return {row.tobytes() for row in X + 0.0}
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return {X[[i]].indices.tobytes() + X[[i]].data.tobytes() for i in range(X.shape[0])}
+
+
 def vectors_of(X: Matrix) -> DenseVectors | SparseVectors:
     """The rows of ``X`` for compiled loops. Copies only what is not float32/float64, C-contiguous or CSR already."""
     if is_sparse(X):
