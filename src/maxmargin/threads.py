@@ -69,9 +69,13 @@ class Workers:
             If it became too late before all pieces were taken, and the caller is inside of `given_up_if`.
 
         """
+        helpers = min(self.count, len(pieces)) - 1
         with one_blas_thread():
+            if helpers <= 0 and _patience.late is None:
+                work(iter(pieces))
+                return
             shared = _Shared(pieces, _patience.late)
-            self._share(work, shared, min(self.count, len(pieces)) - 1)
+            self._share(work, shared, helpers)
             if shared.given_up:
                 raise GivenUp
 

@@ -83,7 +83,7 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
     ``max_time`` is shared: each task may use what the earlier ones left, divided by the number of tasks to come. Once
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
-    deadline = math.inf if estimator.max_time is None else seconds_working() + estimator.max_time
+    deadline = None if estimator.max_time is None else seconds_working() + estimator.max_time
     earlier = estimator._earlier_solutions(len(plan.tasks))
     solved: dict[int, Solved] = {}
     stopped: list[Status] = []
@@ -97,15 +97,16 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
             if listening:
                 listeners.begin_problem(plan.tasks[k].name)
             problem = plan.pose(estimator, k)
-            turns = math.ceil((len(plan.tasks) - len(solved)) / at_once.count)
-            left = max(0.0, deadline - seconds_working()) / turns
-            warm = earlier[k]
+            warm, left = earlier[k], None
+            if deadline is not None:
+                turns = math.ceil((len(plan.tasks) - len(solved)) / at_once.count)
+                left = max(0.0, deadline - seconds_working()) / turns
             solution = minimize(
                 problem,
                 plan.solver,
                 tol=estimator.tol,
                 max_iter=0 if stopped else None if estimator.max_iter == -1 else int(estimator.max_iter),
-                max_time=left if deadline < math.inf else None,
+                max_time=left,
                 callback=listeners.after_round if listening else None,
                 warm=warm if warm is not None and problem.fits(warm.point) else None,
                 verbose=int(estimator.verbose) if first else 0,
