@@ -66,12 +66,14 @@ class ActiveSet:
             Qa = entries(self.Q * column(self.a))
             r = [(q - x).mid() for q, x in zip(self.p.q, Qa, strict=True)]
             step, b = self._step(r)
-            if settled or not step:
+            small = ZERO * _largest([*self.a, *step.values()])
+            if settled or not any(abs(x) > small for x in step.values()):
                 entering = self._entering(r, b, ZERO * (_largest(self.p.q) + _largest(Qa)))
                 self.free |= entering
-                if not entering or frozenset(self.free) in seen:  # degenerate: bounds are left and met without a step
+                state = frozenset(self.free), frozenset(v for v in range(len(r)) if self._at_high(v))
+                if not entering or state in seen:  # degenerate: bounds are left and met without a step
                     break
-                seen.add(frozenset(self.free))
+                seen.add(state)
                 settled = False
             else:
                 settled = self._move(step)

@@ -108,6 +108,7 @@ class KernelSpace:
         smallest = float(np.linalg.eigvalsh(0.5 * (values + values.T) / largest).min()) if self.finite else -math.inf
         self.convex = smallest > -1e-8  # beside the largest entry: what users' own rounding may amount to
         self.dent = max(0.0, -smallest - 1e-14 * self.n) * largest if self.convex else math.inf
+        self.dent += float(np.abs(values - values.T).max(initial=0.0))  # as little as asymmetry may change
 
     def expansion(self, a):
         scores = entries(self.gram * column(a))

@@ -44,6 +44,7 @@ def case(seed, number):
     made = Case(name, params, X, y, weights(rng, name, n), None, seed, number, notes)
     if params.get("kernel") == "precomputed":
         made.X = given_matrix(rng, X, notes)
+        made.X = stored(rng, made.X, notes) if rng.random() < 0.3 else made.X
     elif name.startswith("Distributed"):
         made.X = X if rng.random() < 0.6 else sp.csr_matrix(X)
     else:
@@ -146,9 +147,12 @@ STORAGES: dict[str, Callable] = {
 }
 
 
+MATRICES = ("gram", "indefinite", "negative", "zero", "huge", "distances", "identity", "asymmetric", "nearly symmetric")
+
+
 def given_matrix(rng, X, notes):
     """A kernel matrix, positive or not."""
-    n, kind = len(X), str(rng.choice(["gram", "indefinite", "negative", "zero", "huge", "distances", "identity"]))
+    n, kind = len(X), str(rng.choice(MATRICES))
     notes.append(f"{kind} matrix")
     Z = rng.normal(size=(n, min(n, 3)))
     gram = Z @ Z.T
@@ -161,6 +165,8 @@ def given_matrix(rng, X, notes):
         "huge": (gram + gram.T) * 10.0 ** rng.choice([30, 60, 90]),
         "distances": -((Z[:, None] - Z) ** 2).sum(axis=2),
         "identity": np.eye(n),
+        "asymmetric": rng.normal(size=(n, n)),
+        "nearly symmetric": gram + 1e-9 * rng.normal(size=(n, n)),
     }[kind]
 
 

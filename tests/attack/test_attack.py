@@ -9,7 +9,7 @@ from watch import Worker
 
 import maxmargin
 
-SEED, BLOCKS, BLOCK = 27, 20, 15
+SEED, BLOCKS, BLOCK = 27, 16, 15
 BRIEFLY = 0.2  # max_time of a fit
 OTHERS = 2  # solvers beside "auto"
 
