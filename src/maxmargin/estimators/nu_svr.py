@@ -127,7 +127,7 @@ feature_names_in_
     def _function(self, problem: Any, solution: Solution) -> Function:
         """The expansion over the samples, the intercept, and half the width of the tube."""
         above, below = map(float, multipliers(problem, solution.point))  # b + epsilon, b - epsilon
-        w = solution.point.w
+        above, w = max(above, below), solution.point.w
         return Function(w, 0.5 * (above + below), w, 0.5 * (above - below))
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:

@@ -19,7 +19,7 @@ from maxmargin.operators.differences import Measuring
 from maxmargin.operators.points import Points, points_of
 from maxmargin.operators.rows import Matrix, dense64, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
-from maxmargin.parts.kernels import RBF
+from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
@@ -195,7 +195,8 @@ class KernelGram(Gram):
         """A bound on the error of each entry of ``apply(w)``, from the errors of kernel values and of their sums."""
         measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
         errors = measuring.error(sq, float(sq[np.flatnonzero(w)].max(initial=0.0)))
-        return rounding_of_sums(w, measuring.magnitude(sq), errors)
+        bound = rounding_of_sums(w, measuring.magnitude(sq), errors)
+        return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``: among the support vectors from one half of the matrix, elsewhere first in float32.
@@ -273,7 +274,9 @@ class _GivenGram(Gram):
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``: that of a sum, since the values are what they are."""
         sizes = np.maximum(self.diagonal(), 0.0) if self.positive else np.full(self.n_samples, self._largest)
-        return rounding_of_sums(w, np.sqrt(sizes), 0.0)
+        return rounding_of_sums(w, np.sqrt(sizes), 0.0) + 0.5 * self._asymmetry * float(np.abs(w).sum())
+
+    _asymmetry = 0.0  # the largest difference of two values that should be equal
 
     @cached_property
     def _largest(self) -> float:
@@ -295,6 +298,12 @@ class PrecomputedGram(_GivenGram):
         """``K[rows, columns]``."""
         part = self.K[rows]
         return dense64(part if columns.size == self.n_samples else part[:, columns])
+
+    @cached_property
+    def _asymmetry(self) -> float:  # type: ignore[override]
+        parts = stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples)))
+        differences = (abs(self.K[part] - self.K[:, part].T) for part in parts)
+        return float(max((difference.max() for difference in differences if difference.size), default=0.0))
 
     def diagonal(self) -> Float:
         """``K[i, i]``."""

@@ -50,6 +50,7 @@ class BoxQP:
     totals: Float  # of each group: 0, 1 or 2 of them
     lam: float = 1.0  # K is divided by it
     shift: float = 0.0  # added to every entry of K / lam: a penalised intercept
+    of_tube: bool = False  # whether the multipliers are the edges of a tube, the upper one first, which has a width
     of_hulls: bool = False  # whether it is the distance of two hulls, which meet if its value vanishes
 
     @staticmethod
@@ -98,7 +99,17 @@ class BoxQP:
             r, box = self.q[members] - fa[members], (self.low[members], self.high[members], self.D[members])
             b[g] = middle_minimiser(_MultiplierSlope(r, *box, float(total)), float(np.abs(r).max(initial=0.0)))
             primal += _support(r, b[g], *box) + b[g] * total
+        if self.of_tube and b[0] < b[1]:
+            r, box, total = self.q - fa, (self.low, self.high, self.D), float(self.totals.sum())
+            b[:] = middle_minimiser(_MultiplierSlope(r, *box, total), float(np.abs(r).max(initial=0.0)))
+            primal = quadratic + _support(r, b[0], *box) + b[0] * total
         return float(primal), dual, b
+
+    def group_value(self, g: int, f: Float, b: float) -> float:
+        """What a group of variables with the scores ``f`` adds to the primal value at the multiplier ``b``."""
+        members = np.flatnonzero(self.group == g)
+        r, box = self.q[members] - f[members], (self.low[members], self.high[members], self.D[members])
+        return float(_support(r, b, *box) + b * self.totals[g])
 
     def scores(self, a: Float) -> Float:
         """The entries of ``(K / lam + shift) a`` that belong to the variables, from scratch."""
@@ -246,9 +257,11 @@ class BoxQP:
 
         The best multiplier for them is the intercept.
         """
-        beta, b = self.expansion(a), self.values(a, fa)[2]
-        if isinstance(problem, BoxQP):
-            return Point(beta / self.lam, float(b[0]) if b.size else 0.0, a.copy())
+        b = self.values(a, fa)[2]
+        if isinstance(problem, BoxQP):  # the very variables that are certified: users get the function of these
+            a = self.feasible(a)
+            return Point(self.expansion(a) / self.lam, float(b[0]) if b.size else 0.0, a)
+        beta = self.expansion(a)
         intercept = float(b[0]) if b.size else self.shift * float(beta.sum())
         if b.size:
             beta = balanced(beta)  # or the certificate would do it, and could not use one product for both values

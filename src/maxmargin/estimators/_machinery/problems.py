@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators._machinery.linear import LinearMachine
 
 Number = TypeVar("Number", float, Float)
+SAME_VALUE = 1e-14  # relative: two multipliers whose values differ by less are equally good
 SMALLEST_MARGIN = 1e-200  # hulls that overlap have none
 
 
@@ -171,6 +172,7 @@ def nu_regression(gram: Gram, y: Float, s: Float, nu: float) -> BoxQP:
         sample=np.tile(np.arange(n), 2),
         group=np.repeat([0, 1], n),
         totals=np.array([total, -total]),
+        of_tube=True,
     )
 
 
@@ -198,7 +200,8 @@ def nu_of_cap(cap: float, total: Number) -> Number:
 def multipliers(qp: BoxQP, point: Point) -> Float:
     """The best multiplier of each group at a point.
 
-    If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken.
+    If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken,
+    unless variables that are too small to be seen in the sum make it a worse one than the certificate was made of.
     """
     assert point.alpha is not None
     f = qp.judged_scores(point)
@@ -206,10 +209,14 @@ def multipliers(qp: BoxQP, point: Point) -> Float:
     for g, total in enumerate(qp.totals):
         members = (qp.group == g) & (qp.low < qp.high)
         r = (qp.q - f)[members]
+        nearest = b[g]
         if total >= qp.high[members].sum() * (1.0 - 1e-12):
-            b[g] = r.min()
+            nearest = r.min()
         elif total <= qp.low[members].sum() * (1.0 - 1e-12):
-            b[g] = r.max()
+            nearest = r.max()
+        least, value = qp.group_value(g, f, b[g]), qp.group_value(g, f, nearest)
+        if value <= least + SAME_VALUE * abs(least):
+            b[g] = nearest
     return b
 
 
