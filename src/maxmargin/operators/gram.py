@@ -17,13 +17,12 @@ from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, roundings
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.points import Points, points_of
-from maxmargin.operators.rows import Matrix, dense64, is_sparse, rows_as_bytes
+from maxmargin.operators.rows import Matrix, checked_values, dense64, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
-LARGEST_VALUE = 1e100  # of a kernel that the user computes: larger ones leave no room for coefficients
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
@@ -397,33 +396,6 @@ class StoredGram(Gram):
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``, which evaluates float64 values."""
         return self.gram.rounding(w)
-
-
-def checked_values(values: Any, shape: tuple[int, int]) -> Float:
-    """What a user's kernel returned, if it is a finite matrix of the right shape."""
-    given = values
-    try:
-        values = np.asarray(values.toarray() if is_sparse(values) else values)
-        if np.iscomplexobj(values):
-            raise TypeError
-        values = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"The callable kernel returned {type(given).__name__} with values that are not real numbers; it must "
-            f"return a matrix of real numbers of shape {shape}."
-        ) from None
-    if values.shape != shape:
-        raise ValueError(
-            f"The callable kernel returned an array of shape {values.shape} for {shape[0]} and {shape[1]} samples; "
-            f"it must return one of shape {shape}, row i for sample i of its first argument."
-        )
-    if not np.isfinite(values).all():
-        raise ValueError("The callable kernel returned NaN or infinity; a kernel must be finite for every pair.")
-    if float(np.abs(values).max(initial=0.0)) > LARGEST_VALUE:
-        raise ValueError(
-            f"The callable kernel returned values beyond {LARGEST_VALUE:g}, whose products overflow: scale them down."
-        )
-    return values
 
 
 def rounding_of_sums(w: Float, magnitudes: Float, errors: Float | float, unit: float = DOUBLE) -> Float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from maxmargin.threads import Workers
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+LARGEST_VALUE = 1e100  # of a kernel that the user computes: larger ones leave no room for coefficients
 TILE_ROWS = 2048  # at a time, where a copy of rows is needed
 TILE_ENTRIES = 2**16  # at least, in such a copy: about what a core keeps at hand
 PART_WORK = 2**20  # entries, for one thread at a time: about a millisecond; a thread wakes up in a tenth of that
@@ -36,6 +37,33 @@ def is_sparse(X: object) -> TypeIs[Sparse]:
 def dense64(X: Matrix) -> Float:
     """A matrix as a dense float64 array."""
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+
+
+def checked_values(values: Any, shape: tuple[int, int]) -> Float:
+    """What a user's kernel returned, if it is a finite matrix of the right shape."""
+    given = values
+    try:
+        values = np.asarray(values.toarray() if is_sparse(values) else values)
+        if np.iscomplexobj(values):
+            raise TypeError
+        values = values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"The callable kernel returned {type(given).__name__} with values that are not real numbers; it must "
+            f"return a matrix of real numbers of shape {shape}."
+        ) from None
+    if values.shape != shape:
+        raise ValueError(
+            f"The callable kernel returned an array of shape {values.shape} for {shape[0]} and {shape[1]} samples; "
+            f"it must return one of shape {shape}, row i for sample i of its first argument."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("The callable kernel returned NaN or infinity; a kernel must be finite for every pair.")
+    if float(np.abs(values).max(initial=0.0)) > LARGEST_VALUE:
+        raise ValueError(
+            f"The callable kernel returned values beyond {LARGEST_VALUE:g}, whose products overflow: scale them down."
+        )
+    return values
 
 
 def rows_as_bytes(X: Matrix) -> set[bytes]:

@@ -24,8 +24,7 @@ from sklearn.utils.validation import (
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
-from maxmargin.operators.gram import LARGEST_VALUE
-from maxmargin.operators.rows import is_sparse, squared_lengths, vectors_of
+from maxmargin.operators.rows import LARGEST_VALUE, is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.wording import Wording

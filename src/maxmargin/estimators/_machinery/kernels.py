@@ -10,8 +10,7 @@ from numpy.typing import DTypeLike
 
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
-from maxmargin.operators.gram import checked_values
-from maxmargin.operators.rows import TILE_ROWS, dense64, is_sparse, vectors_of
+from maxmargin.operators.rows import TILE_ROWS, checked_values, dense64, is_sparse, vectors_of
 from maxmargin.operators.tiles import single_errors
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.parts.kernels import KERNELS, kernel_of
