@@ -9,16 +9,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from maxmargin.operators import Rows, Sharded
+from maxmargin.operators import Chunks, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Array, Features
+from maxmargin.protocols import Array
 
 OF_HULLS = (
     "it needs the distance of two hulls (HullDistance), of a hard margin or nu machine with a linear kernel or none"
@@ -85,7 +86,7 @@ class Needs:
         return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
 
     def _unmet_sweeps(self, problem: object) -> str | None:
-        if isinstance(problem, Problem) and isinstance(problem.operator, Features):
+        if isinstance(problem, Problem) and isinstance(problem.operator, (Rows, Chunks, Sharded)):
             return None
         return "it needs the samples as rows of features, not a kernel"
 
@@ -157,9 +158,10 @@ class Solver(ABC, Generic[ProblemT, StateT]):
         return self.needs.unmet(problem)
 
     @classmethod
-    def options(cls) -> list[str]:
+    @cache
+    def options(cls) -> tuple[str, ...]:
         """The names of its options."""
-        return [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
 
     @classmethod
     def with_hints(cls, hints: Mapping[str, object]) -> Self:
