@@ -40,6 +40,7 @@ ROWS: dict[str, Any] = {
     "accept_sparse": "csr",
     "accept_large_sparse": True,
 }
+COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -48,7 +49,8 @@ def check_training_data(
 ) -> tuple[Matrix | ChunkedMatrix, Array]:
     """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none.
 
-    Without ``reset`` the features must be those of earlier samples.
+    Without ``reset`` the features must be those of earlier samples. An estimator that looks at columns says so by
+    ``_by_columns``, and gets its samples in the order in which they are.
     """
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X, reset=reset)
@@ -60,7 +62,8 @@ def check_training_data(
     if is_outlier_detector(estimator):
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
-        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
+        how = COLUMNS if estimator._by_columns else ROWS
+        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **how)
     _refuse_huge_values(estimator, rows)
     return rows, targets
 
@@ -87,7 +90,7 @@ def check_shard(
 def _refuse_huge_values(estimator: object, X: Matrix) -> None:
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
-    values = X.data if is_sparse(X) else X.reshape(-1)
+    values = X.data if is_sparse(X) else X.ravel(order="K")
     with np.errstate(over="ignore"):
         if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
             return

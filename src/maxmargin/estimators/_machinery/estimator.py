@@ -43,6 +43,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     _doc_link_module = "maxmargin"
     _doc_link_template = "https://github.com/maxmargin/maxmargin"
     _reads_chunks = False
+    _by_columns = False  # whether samples are taken in the order of their columns too
 
     solutions_: list[Solution]
 

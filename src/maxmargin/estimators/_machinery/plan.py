@@ -12,7 +12,7 @@ from maxmargin._jit import seconds_working
 from maxmargin.communicators import ALONE
 from maxmargin.estimators._machinery.callbacks import NOBODY, Listeners
 from maxmargin.loop.interrupts import Interrupts
-from maxmargin.operators import Rows, Sharded, rows_of
+from maxmargin.operators import Columns, Rows, Sharded, rows_of
 from maxmargin.protocols import Array, Communicator, Features, Float, Index, Operator
 from maxmargin.solvers.choice import AnyProblem, Choice
 from maxmargin.solvers.solver import AnySolver
@@ -59,6 +59,17 @@ class RowsView:
     def of(self, task: Task) -> Features:
         """The samples of a task."""
         return self.shared if task.members.size == self.X.shape[0] else Rows(self.X[task.members], self.workers)
+
+
+class ColumnsView:
+    """Samples as columns of features; tasks of all samples share them."""
+
+    def __init__(self, X: Any, workers: Workers | None = None) -> None:
+        self.X, self.workers, self.shared = X, workers, Columns(X, workers)
+
+    def of(self, task: Task) -> Columns:
+        """The samples of a task."""
+        return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
 
 
 class ShardView:
