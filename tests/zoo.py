@@ -49,7 +49,7 @@ KERNELS = {
 
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
-SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
+SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "block_smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
@@ -325,7 +325,7 @@ def _kernels():
     yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
     for kernel in ("sigmoid", "sigmoid of negative trace"):
         for intercept in ("free", None):
-            options = {"intercept": intercept, "hard_for": ("smo", "decomposition"), "convex": False}
+            options = {"intercept": intercept, "hard_for": ("smo", "block_smo", "decomposition"), "convex": False}
             yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
 
 

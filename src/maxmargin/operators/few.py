@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin._jit import compiled, inlined
+from maxmargin._jit import compiled
 from maxmargin.operators.rows import Matrix
 from maxmargin.protocols import Float, Kernel
 
@@ -23,29 +23,34 @@ def few_sums(kernel: Kernel, X: Float, Z: Float, weights: Float) -> Float:
     return _few_sums(kernel, X, Z, weights, traits.by_distance, traits.of_differences)
 
 
+def few_values(kernel: Kernel, X: Float) -> Float:
+    """The kernel matrix of a few samples."""
+    traits = kernel.traits
+    return _few_values(kernel, X, traits.by_distance, traits.of_differences)
+
+
+@compiled
+def _few_values(kernel: Kernel, X: Float, by_distance: bool, of_differences: bool) -> Float:
+    n, columns = X.shape[0], X.T.copy()
+    K, squares = np.empty((n, n)), _squared_lengths(columns, of_differences)
+    for i in range(n):
+        row = K[i, : i + 1]
+        _measure(X[i], columns, by_distance, of_differences, row)
+        for j in range(row.shape[0]):
+            row[j] = kernel.similarity(row[j], squares[i], squares[j])
+        for j in range(i):
+            K[j, i] = row[j]
+    return K
+
+
 @compiled
 def _few_sums(kernel: Kernel, X: Float, Z: Float, weights: Float, by_distance: bool, of_differences: bool) -> Float:
-    out, values, squares = np.zeros((X.shape[0], weights.shape[0])), np.empty(Z.shape[0]), np.zeros(Z.shape[0])
-    if not of_differences:  # those are measured from one point to the other, which has no length then
-        for j in range(Z.shape[0]):
-            squares[j] = _squared_length(Z[j])
+    out, values, columns = np.zeros((X.shape[0], weights.shape[0])), np.empty(Z.shape[0]), Z.T.copy()
+    squares, lengths = _squared_lengths(columns, of_differences), _squared_lengths(X.T.copy(), of_differences)
     for i in range(X.shape[0]):
-        x = X[i]
-        square = 0.0 if of_differences else _squared_length(x)
-        for j in range(Z.shape[0]):
-            z, m = Z[j], 0.0
-            if by_distance:
-                for k in range(x.shape[0]):
-                    m += abs(x[k] - z[k])
-            elif of_differences:
-                for k in range(x.shape[0]):
-                    m -= 0.5 * (x[k] - z[k]) * (x[k] - z[k])
-            else:
-                for k in range(x.shape[0]):
-                    m += x[k] * z[k]
-            values[j] = m
-        for j in range(Z.shape[0]):
-            values[j] = kernel.similarity(values[j], square, squares[j])
+        _measure(X[i], columns, by_distance, of_differences, values)
+        for j in range(values.shape[0]):
+            values[j] = kernel.similarity(values[j], lengths[i], squares[j])
         for c in range(weights.shape[0]):
             w, total = weights[c], 0.0
             for j in range(w.shape[0]):
@@ -54,9 +59,32 @@ def _few_sums(kernel: Kernel, X: Float, Z: Float, weights: Float, by_distance: b
     return out
 
 
-@inlined
-def _squared_length(x: Float) -> float:
-    total = 0.0
+@compiled
+def _measure(x: Float, columns: Float, by_distance: bool, of_differences: bool, out: Float) -> None:
+    """What kernels are functions of, for a point and some others, of which the columns are given. Sets: ``out``.
+
+    Feature by feature, so that the loops over the points become vector code however few features there are.
+    """
+    out[:] = 0.0
     for k in range(x.shape[0]):
-        total += x[k] * x[k]
-    return total
+        column, value = columns[k], x[k]
+        if by_distance:
+            for j in range(out.shape[0]):
+                out[j] += abs(value - column[j])
+        elif of_differences:
+            for j in range(out.shape[0]):
+                out[j] -= 0.5 * (value - column[j]) * (value - column[j])
+        else:
+            for j in range(out.shape[0]):
+                out[j] += value * column[j]
+
+
+@compiled
+def _squared_lengths(columns: Float, of_differences: bool) -> Float:
+    """Squared lengths of points; zeros if they are measured from one point to the other, which has no length then."""
+    out = np.zeros(columns.shape[1])
+    if not of_differences:
+        for k in range(columns.shape[0]):
+            for j in range(out.shape[0]):
+                out[j] += columns[k, j] * columns[k, j]
+    return out

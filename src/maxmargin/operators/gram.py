@@ -16,7 +16,8 @@ from numpy.typing import DTypeLike
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, roundings
 from maxmargin.operators.differences import Measuring
-from maxmargin.operators.points import Points, points_of
+from maxmargin.operators.few import are_few, few_values
+from maxmargin.operators.points import DensePoints, Points, points_of
 from maxmargin.operators.rows import Matrix, checked_values, dense64, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF, Linear
@@ -86,7 +87,8 @@ class Gram(ABC):
 
     def apply(self, w: Float) -> Float:
         """``K w`` from the rows where ``w`` is not zero; ``K`` is symmetric."""
-        return self.sums(w, self._all_columns)
+        whole: Float | None = vars(self).get("whole")
+        return self.sums(w, self._all_columns) if whole is None else np.asarray(w @ whole)
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``, in float64 where ``w`` is not zero or it matters, and at most an error away from it elsewhere."""
@@ -133,6 +135,11 @@ class Gram(ABC):
         except np.linalg.LinAlgError:
             return False
         return True
+
+    @cached_property
+    def whole(self) -> Float:
+        """All of ``K`` in float64, for few samples: computed once, and used from then on."""
+        return self.block(np.arange(self.n_samples))
 
     @cached_property
     def _all_columns(self) -> Prepared:
@@ -197,12 +204,27 @@ class KernelGram(Gram):
         bound = rounding_of_sums(w, measuring.magnitude(sq), errors)
         return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
 
+    @cached_property
+    def whole(self) -> Float:
+        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels."""
+        if are_few(self.X, self.X):
+            return few_values(self.kernel, np.asarray(self.X))
+        points = self._doubles
+        largest = float(points.sq.max(initial=0.0))
+        cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
+        if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
+            return super().whole
+        X = points.stored().X
+        K = X @ X.T
+        _map_all(self.kernel, K, points.sq)
+        return K
+
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``: among the support vectors from one half of the matrix, elsewhere first in float32.
 
         Only for the Gaussian kernel, where the rounding of float32 is known relative to each value.
         """
-        screened = self.screened(w)
+        screened = None if "whole" in vars(self) else self.screened(w)
         if screened is None:
             return self.apply(w)
         z, error = screened.scores.copy(), screened.errors
@@ -418,6 +440,15 @@ def rounding_of_sums(w: Float, magnitudes: Float, errors: Float | float, unit: f
 def _is_moderate(values: Float) -> bool:
     largest = float(np.abs(values).max(initial=0.0))
     return largest == 0.0 or SINGLE_RANGE[0] < largest < SINGLE_RANGE[1]
+
+
+@compiled
+def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
+    """Turn inner products of all pairs into kernel values in place."""
+    for i in range(K.shape[0]):
+        row, length = K[i], sq[i]
+        for j in range(row.shape[0]):
+            row[j] = kernel.similarity(row[j], length, sq[j])
 
 
 @compiled

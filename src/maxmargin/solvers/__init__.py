@@ -6,6 +6,7 @@ from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNew
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
+from maxmargin.solvers.kernels.block_smo import BlockSMO as BlockSMO
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
 from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos as KernelPegasos
 from maxmargin.solvers.kernels.smo import SMO as SMO

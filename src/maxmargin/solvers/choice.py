@@ -14,11 +14,13 @@ from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.solvers import solver_class
+from maxmargin.solvers.kernels.block_smo import MOST_SAMPLES
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
 from maxmargin.solvers.solver import AnySolver
 
 NEWTON_STEPS = 150  # some on a part of the rows; then something is wrong: thousands of kinks, or dependent columns
+FIRST_BLOCKS = 64  # of easy problems; others need steps on all free variables at once, which decomposition makes
 EPOCHS = 300  # then rows that nearly repeat each other, with other targets, may be in the way: blocks of them help
 BLOCK_EPOCHS = 2000  # then the rows in the way are too many for a block, and most rows are known that matter
 SHORT_ROWS = 0.05  # entries of a row, as a share of the features
@@ -148,7 +150,8 @@ def table(traits: Traits) -> Choice:
     ==============================================================  ===================  ========================
     several classes at once                                         ``softmax_newton``
     the distance of two hulls (a hard margin, or nu), clients       ``saddle``
-    the same in one place, or anything seen through a kernel        ``decomposition``
+    anything seen through a kernel, up to 2000 samples              ``block_smo``        ``decomposition``
+    the same with more, or the distance of two hulls in one place   ``decomposition``
     a penalty with an L1 part                                       ``smoothed``
     clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
     clients                                                         ``newton``
@@ -178,6 +181,9 @@ def table(traits: Traits) -> Choice:
         return Choice(
             "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
         )
+    if t.kernelised and t.n_samples <= MOST_SAMPLES:
+        few = f"the kernel matrix of {t.n_samples} samples can be stored, and most of its fits are one compiled call"
+        return Choice("block_smo", few, (("decomposition", FIRST_BLOCKS),))
     if t.of_hulls or t.kernelised:
         return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
     if t.l1:

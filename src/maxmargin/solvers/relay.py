@@ -80,7 +80,8 @@ class RelayState(State):
         self.follow()
 
     def follow(self) -> None:
-        """Sets: the iterations of both, and the passes."""
+        """Sets: the iterations of both, the passes, and whether the start is worth a certificate."""
+        self.untried = self.inner.untried
         self.iterations = self.earlier_iterations + self.inner.iterations
         self.passes = self.earlier_passes + self.inner.counters["passes"]
 

@@ -9,8 +9,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.operators.row_cache import RowCache
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.kernels.decomposition import loops
-from maxmargin.solvers.kernels.decomposition.loops import CHUNK
+from maxmargin.solvers.kernels import block_loops as loops
+from maxmargin.solvers.kernels.block_loops import CHUNK
 from maxmargin.solvers.kernels.decomposition.variables import Active, Order
 
 FIRST_BLOCK = 64  # variables at first, while all violations look alike; twice as many after every other block

@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.kernels.decomposition import loops
+from maxmargin.solvers.kernels import block_loops as loops
 
 
 class Order(NamedTuple):

@@ -1,4 +1,4 @@
-"""The compiled loops of block decomposition.
+"""The compiled loops of methods that solve blocks of variables, pair by pair.
 
 A block's own arrays are in the precision of its kernel rows, float32 or float64, and padded so that each group of
 variables fills whole chunks. Scalars that meet them, such as ``far``, have the same precision.
