@@ -26,6 +26,7 @@ from maxmargin.estimators._machinery.fitted import (
     dual_bound,
     float_row,
     intercept_of,
+    judged,
     kept_dual,
     norm_formula,
     only_task,
@@ -65,7 +66,6 @@ from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
-from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, rows_of
 from maxmargin.parts.losses import Hinge, Squared, SquaredHinge
@@ -205,7 +205,7 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
         operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
         problem = hinge_problem(operator, task.y, task.s, loss, intercept)
         w = float_row(model.coef_, len(certificates)) if as_rows else alpha
-        certificates.append(certify_point(problem, Point(w, b, certified_dual(model, len(certificates), alpha))))
+        certificates.append(judged(model, problem, Point(w, b, certified_dual(model, len(certificates), alpha))))
     power = "" if loss == "hinge" else "^2"
     return _verdict(f"1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)){power}", tasks, certificates)
 
@@ -248,7 +248,7 @@ def _judge_svr(model: Model, data: Samples) -> Verdict:
     w = float_row(model.coef_, 0) if as_rows else alpha
     power = "" if loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |f|^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon){power}"
-    return _verdict(formula, [task], [certify_point(problem, Point(w, b, certified_dual(model, 0, alpha)))])
+    return _verdict(formula, [task], [judged(model, problem, Point(w, b, certified_dual(model, 0, alpha)))])
 
 
 @_judge.register(NuSVR)
@@ -260,7 +260,7 @@ def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
     epsilon = getattr(model, "epsilon_", None)
     if epsilon is None:  # scikit-learn's does not tell its tube: the best one
         epsilon = best_tube(np.abs(task.y - gram.apply(alpha) - b), s, model.nu)
-    certificate = certificate_at(qp, alpha, np.array([b + epsilon, b - epsilon]), both_sides(qp, alpha))
+    certificate = certificate_at(qp, alpha, np.array([b + epsilon, b - epsilon]), both_sides(qp, alpha), model.tol)
     formula = "1/2 |f|^2 + nu epsilon sum_i C_i + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon)"
     return _verdict(formula, [task], [certificate])
 
@@ -270,7 +270,7 @@ def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
 def _judge_one_class(model: Model, data: Samples) -> Verdict:
     task, alpha, b = only_task(model, data)
     qp = one_class(training_operator(model, data.in_memory), data.weights, model.nu)
-    certificate = certificate_at(qp, alpha, np.array([b]), alpha)
+    certificate = certificate_at(qp, alpha, np.array([b]), alpha, model.tol)
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))", [task], [certificate])
 
 
@@ -296,7 +296,7 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), kept_dual(model, k, task))
         if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
             point = Point(point.w, point.b, dual_bound(problem, point))
-        certificates.append(certify_point(problem, point))
+        certificates.append(judged(model, problem, point))
     power = "" if model.loss == "hinge" else "^2"
     formula = f"{norm_formula(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
     return _verdict(formula, tasks, certificates)
@@ -341,7 +341,7 @@ def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
         point = Point(w, b, dual_bound(problem, point))
     power = "" if model.loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |w|^2 + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
-    return _verdict(formula, [task], [certify_point(problem, point)])
+    return _verdict(formula, [task], [judged(model, problem, point)])
 
 
 @_judge.register(LogisticRegression)
@@ -409,7 +409,7 @@ def _judge_sgd(model: Model, data: Samples) -> Verdict:
         point = Point(np.atleast_2d(model.coef_)[k].astype(np.float64), float(model.intercept_[k]), alpha)
         if alpha is None and problem.loss.traits.kinked and model.penalty == "l2":
             point = Point(point.w, point.b, dual_bound(problem, point))
-        certificates.append(certify_point(problem, point))
+        certificates.append(judged(model, problem, point))
     size = "sum_i s_i" if isinstance(model, StochasticEstimator) else "n"
     return _verdict(f"sum_i c_i loss(y_i, x_i.w + b) + alpha {size} R(w)", tasks, certificates)
 
@@ -421,7 +421,7 @@ def _judge_lasso(model: Model, data: Samples) -> Verdict:
     share = data.weights / data.weights.sum()
     penalty = L1(float(model.alpha))
     certificates = [
-        certify_point(_least_squares(model, data, y, share, penalty), point) for y, point in targets(model, data)
+        judged(model, _least_squares(model, data, y, share, penalty), point) for y, point in targets(model, data)
     ]
     return _named("sum_i s_i (x_i.w + b - y_i)^2 / (2 sum_i s_i) + alpha |w|_1", certificates)
 
@@ -434,7 +434,7 @@ def _judge_ridge(model: Model, data: Samples) -> Verdict:
     for k, (y, point) in enumerate(targets(model, data)):
         alpha = float(model.alpha if np.ndim(model.alpha) == 0 else model.alpha[k])
         problem = _least_squares(model, data, y, 2.0 * data.weights, L2(2.0 * alpha))
-        certificates.append(certify_point(problem, point))
+        certificates.append(judged(model, problem, point))
     return _named("sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2", certificates)
 
 

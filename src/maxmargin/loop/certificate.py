@@ -5,12 +5,15 @@ Solvers maintain gradients, scores and coefficients that drift; nothing they mai
 
 from __future__ import annotations
 
+import math
+
 from maxmargin.problems.point import Certifiable, Certificate, Point
+from maxmargin.problems.precise import certify_precisely
 from maxmargin.problems.problem import Problem
 
 
-def certify_point(problem: Certifiable, point: Point) -> Certificate:
-    """Judge a point of a problem.
+def certify_point(problem: Certifiable, point: Point, tol: float = math.inf) -> Certificate:
+    """Judge a point of a problem: once more with twice the digits if only rounding seems to miss the tolerance.
 
     Raises
     ------
@@ -18,7 +21,11 @@ def certify_point(problem: Certifiable, point: Point) -> Certificate:
         If a value is NaN: a point with non-finite coefficients has no certificate.
 
     """
-    return _a_number(problem.certify(point))
+    certificate = _a_number(problem.certify(point))
+    if not certificate.blurred(tol) or problem.conclusion(certificate) is not None:
+        return certificate
+    precise = certify_precisely(problem, point)
+    return certificate if precise is None or not precise.error < certificate.error else _a_number(precise)
 
 
 def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:

@@ -242,7 +242,7 @@ class _Run:
         point = self.solver.point(self.problem, state)
         try:
             with self._certificate_in_time(interrupts):
-                certificate = certify_point(self.problem, point)
+                certificate = certify_point(self.problem, point, self.tol)
         except (KeyboardInterrupt, GivenUp):
             if self.best is None:
                 raise

@@ -246,7 +246,7 @@ class KernelGram(Gram):
         return self._doubles
 
 
-class _GivenGram(Gram):
+class GivenGram(Gram):
     """A kernel matrix of which float64 blocks of any rows and columns can be had."""
 
     @abstractmethod
@@ -285,7 +285,7 @@ class _GivenGram(Gram):
         return max((float(np.abs(block).max(initial=0.0)) for block in blocks), default=0.0)
 
 
-class PrecomputedGram(_GivenGram):
+class PrecomputedGram(GivenGram):
     """A kernel matrix that the user computed."""
 
     def __init__(self, K: Matrix, workers: Workers | None = None) -> None:
@@ -309,7 +309,7 @@ class PrecomputedGram(_GivenGram):
         return np.asarray(self.K.diagonal(), dtype=np.float64)
 
 
-class CallableGram(_GivenGram):
+class CallableGram(GivenGram):
     """A kernel matrix from a Python function ``kernel(A, B)`` that returns one row per row of ``A``."""
 
     def __init__(self, function: Callable[[Any, Any], Any], X: Matrix, workers: Workers | None = None) -> None:

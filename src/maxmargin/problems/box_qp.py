@@ -122,7 +122,8 @@ class BoxQP:
         assert point.alpha is not None
         a = self.feasible(point.alpha)
         judged, f = vars(self).get("_judged", (None, a))
-        return f if judged is not None and np.array_equal(judged, a) else self.scores(a)
+        precise: BoxQP = vars(self).get("_precise", self)  # of `problems.precise`, if it was needed
+        return f if judged is not None and np.array_equal(judged, a) else precise.scores(a)
 
     @property
     def separable(self) -> bool:

@@ -92,6 +92,11 @@ class Certificate:
         """Whether what is left of the gap may be nothing but rounding."""
         return self.gap <= self.error
 
+    def blurred(self, tol: float) -> bool:
+        """Whether only rounding may stand between this gap and a tolerance."""
+        scale = max(abs(self.primal), abs(self.dual))
+        return self.relative_gap > tol and (self.lost_in_rounding or self.gap <= tol * scale) and self.gap < math.inf
+
 
 UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that are not finite
 
