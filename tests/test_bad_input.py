@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 import clocks
-from maxmargin import SVC, LinearSVC, Status
+from maxmargin import SVC, LinearSVC, Status, certify
 
 BOTH = pytest.mark.parametrize("make", [SVC, LinearSVC])
 
@@ -38,6 +38,11 @@ def test_missing_and_infinite_values(make, store):
     refused("Input X contains NaN", lambda: make().fit(store(with_value(X, np.nan)), y))
     refused("Input X contains infinity", lambda: make().fit(store(with_value(X, np.inf)), y))
     model = make().fit(X, y)
+    both = with_value(X, np.inf)
+    both[4] = -np.inf  # their sum is not a number, which is no warning
+    refused("Input X contains infinity", lambda: make().fit(store(both), y))
+    refused("Input X contains infinity", lambda: model.predict(store(both)))
+    refused("Input contains infinity", lambda: certify(model, store(both), y))
     refused("Input X contains NaN", lambda: model.predict(store(with_value(X, np.nan))))
     refused("Input X contains infinity", lambda: model.decision_function(store(with_value(X, -np.inf))))
 

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
-from maxmargin.estimators._machinery.check import check_chunks, class_weights
+from maxmargin.estimators._machinery.check import QUIETLY, check_chunks, class_weights
 from maxmargin.estimators._machinery.fitted import (
     DUAL_BOUND_SECONDS,
     Samples,
@@ -171,7 +171,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)
     else:
-        rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        rows = QUIETLY(check_array)(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     if is_outlier_detector(model):
         y = np.ones(rows.shape[0])
     elif y is None:

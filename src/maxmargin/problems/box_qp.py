@@ -232,7 +232,8 @@ class BoxQP:
         a = np.asarray(np.clip(a, self.low, self.high), dtype=np.float64)
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
-            a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
+            for _ in range(2):  # the second time nothing moves but what the first one rounded
+                a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
         return a
 
     def near(self, warm: Point | None) -> Float:
@@ -270,9 +271,12 @@ class BoxQP:
 
 
 def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
-    """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice."""
-    excess = float(a.sum()) - total
-    if excess == 0.0:
+    """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice.
+
+    What has been moved once stays where it is: the sum of its own rounding errors is no reason to move again.
+    """
+    excess = math.fsum(a) - total
+    if abs(excess) <= 2.0 * DOUBLE * float(np.abs(a).sum()):
         return a
     bound = low if excess > 0.0 else high
     reach = float(bound.sum())

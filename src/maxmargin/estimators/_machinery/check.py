@@ -39,9 +39,11 @@ ROWS: dict[str, Any] = {
     "accept_sparse": "csr",
     "accept_large_sparse": True,
 }
+QUIETLY = np.errstate(invalid="ignore")  # scikit-learn adds up the numbers, infinities too, before it refuses these
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
+@QUIETLY
 def check_training_data(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, *, reset: bool = True
 ) -> tuple[Matrix | ChunkedMatrix, Array]:
@@ -60,6 +62,7 @@ def check_training_data(
     return rows, targets
 
 
+@QUIETLY
 def check_shard(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Matrix, Array, Float]:
@@ -156,6 +159,7 @@ def refuse_chunks(X: Matrix | ChunkedMatrix, what: str, remedy: str) -> Matrix:
     return X
 
 
+@QUIETLY
 def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matrix | ChunkedMatrix:
     """Rows of the kind that the estimator was fitted on."""
     if isinstance(X, ChunkedMatrix):
