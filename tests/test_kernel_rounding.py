@@ -223,9 +223,9 @@ SAMPLES = {
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 @pytest.mark.parametrize("X", SAMPLES.values(), ids=SAMPLES)
 def test_fits_far_from_the_origin_are_those_of_the_true_kernel_matrix(X, kernel):
-    model = SVC(kernel=kernel, gamma=0.5, tol=1e-7).fit(X, Y)
+    model = SVC(kernel=kernel, gamma=0.5, tol=1e-8).fit(X, Y)
     K = exact((RBF if kernel == "rbf" else Laplacian)(0.5), X)
-    expected = SVC(kernel="precomputed", tol=1e-7).fit(K.astype(np.float64), Y)
+    expected = SVC(kernel="precomputed", tol=1e-8).fit(K.astype(np.float64), Y)
     certificate = model.solution_.certificate
     assert certificate.primal == pytest.approx(expected.solution_.certificate.primal, rel=1e-6)
     assert certificate.dual == pytest.approx(expected.solution_.certificate.dual, rel=1e-6)
