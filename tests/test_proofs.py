@@ -64,6 +64,8 @@ def test_the_error_counts_as_gap():
     assert Certificate(0.0, 0.0, 1e-30).relative_gap == math.inf  # nothing is known of the sign even
     assert Certificate(1.0, 1.5, 0.3, 0.3).relative_gap == pytest.approx(0.1 / 1.5)
     assert Certificate(1.0, 1.5, 0.1, 0.1).relative_gap == math.inf  # a contradiction proves nothing
+    assert Certificate(1.0, 1.0 + 1e-10, 1e-12, 1e-12).relative_gap == math.inf  # however small it is
+    assert Certificate(1.0, 1.0 + 1e-10).relative_gap == 0.0  # of a solver's estimate, which knows no errors
 
 
 def test_values_keep_their_errors_when_the_better_halves_of_two_points_are_joined():

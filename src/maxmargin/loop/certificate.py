@@ -25,7 +25,8 @@ def certify_point(problem: Certifiable, point: Point, tol: float = math.inf) -> 
     if not certificate.blurred(tol) or problem.conclusion(certificate) is not None:
         return certificate
     precise = certify_precisely(problem, point)
-    return certificate if precise is None or not precise.error < certificate.error else _a_number(precise)
+    better = precise is not None and precise.error < certificate.error and precise.relative_gap < math.inf
+    return _a_number(precise) if precise is not None and better else certificate
 
 
 def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:

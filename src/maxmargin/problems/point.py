@@ -74,7 +74,8 @@ class Certificate:
         """Duality gap and rounding error divided by the larger of the two absolute values: the proven quality."""
         scale = max(abs(self.primal), abs(self.dual))
         sure = self.gap + self.error
-        if not sure < math.inf or sure < -NEGLIGIBLE * scale:  # a pair below its own bound proves nothing
+        forgiven = 0.0 if self.error > 0.0 else NEGLIGIBLE * scale  # what was certified is held to its error
+        if not sure < math.inf or sure < -forgiven:  # a pair below its own bound proves nothing
             return math.inf
         if scale == 0.0:
             return 0.0 if sure == 0.0 else math.inf
