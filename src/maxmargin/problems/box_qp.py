@@ -147,7 +147,8 @@ class BoxQP:
     def conclusion(self, certificate: Certificate) -> Status | None:
         """That hulls meet or, of other programs, that rounding errors leave nothing to go on with."""
         value = max(abs(certificate.primal), abs(certificate.dual))
-        if not (self.of_hulls and certificate.dual >= 0.0) and value >= self.rounding_level:
+        known = 0.0 < certificate.error < 0.1 * value and not self.of_hulls  # small as it may be
+        if not (self.of_hulls and certificate.dual >= 0.0) and (value >= self.rounding_level or known):
             return None
         return Status.NOT_SEPARABLE if self.of_hulls and self._meet(certificate) else Status.STALLED
 
