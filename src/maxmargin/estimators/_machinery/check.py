@@ -42,6 +42,8 @@ ROWS: dict[str, Any] = {
 }
 QUIETLY = np.errstate(invalid="ignore")  # scikit-learn adds up the numbers, infinities too, before it refuses these
 COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
+FAR = 1e3  # standard deviations from zero
+NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -384,7 +386,10 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
         else "Raise {nu}: reduced hulls become smaller",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
-    words = {"who": type(estimator).__name__, "what": solution.message, "hint": _scaling_advice(X)}
+    hint = _scaling_advice(X)
+    if solution.status is Status.STALLED and getattr(estimator, "kernel", "linear") in NOT_CENTRED:
+        hint = _centring_advice(X) or hint
+    words = {"who": type(estimator).__name__, "what": solution.message, "hint": hint}
     return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
 
 
@@ -393,6 +398,21 @@ def _advice_on_stalling(estimator: object) -> str:
     if hasattr(estimator, "alpha"):
         return "Raise {tol} or {alpha}"
     return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
+
+
+def _centring_advice(X: Matrix | ChunkedMatrix) -> str:
+    """A hint at dense columns that are far from zero: products of such rows lose digits by cancellation."""
+    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
+        return ""
+    middle, spread = np.abs(X.mean(axis=0, dtype=np.float64)), X.std(axis=0, dtype=np.float64)
+    ratio = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0.0)
+    farthest = int(np.argmax(ratio)) if ratio.size else 0
+    if not ratio.size or ratio[farthest] < FAR:
+        return ""
+    return (
+        f"; column {farthest} is {ratio[farthest]:.0e} times as far from zero as it is wide, so subtracting the means "
+        f"of the columns (for example with StandardScaler) will probably help"
+    )
 
 
 def _scaling_advice(X: Matrix | ChunkedMatrix) -> str:
