@@ -430,7 +430,7 @@ def test_the_warning_of_a_fit_that_is_lost_in_rounding_says_what_helps(model):
     labels = (rows[:, 0] + rng.normal(size=60) > 0).astype(int)
     texts = {
         "far": (
-            rows + [0.0, 1e9, 10.0],
+            rows + np.array([0.0, 1e9, 10.0]),
             r"column 1 is \de\+0[89] times as far from zero as it is wide, so subtracting",
         ),
         "unequal": (rows * [1.0, 1e8, 1.0], r"column 1 is \d+ times as large as the typical column, so scaling"),

@@ -43,7 +43,8 @@ ENDED = (Status.CONVERGED, Status.STALLED, Status.NOT_SEPARABLE, Status.NOT_CONV
 UNLIMITED = 2**62
 SHARE_OF_PASSES, SHARE_OF_EFFORT = 0.1, 0.05  # that certificates may take before a solver claims to be done
 UNMEASURED = 2.0  # times the pace of the fastest round: a certificate that has to be given up is lost
-GRACE = 0.5  # seconds after Ctrl-C, or after the time limit, for what is going on then; later it is given up
+GRACE = 0.5  # seconds after the time limit for what is going on then; later it is given up
+ANSWER = 0.3  # the same after Ctrl-C: the piece that is under way then and what follows take a tenth or so
 REMEMBERED: dict[str, Callable[[float], float]] = {  # of the loop, by checkpoints
     "rounds": int,
     "passes": float,
@@ -213,7 +214,7 @@ class _Run:
         own = np.array([self._seconds(), self._pace(state), float(interrupts.pending)])
         self.seconds, self.seconds_per_pass, pending = self.communicator.broadcast(own).tolist()
         if pending:
-            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=GRACE)
+            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=ANSWER)
         if self.seconds + self._reserve(state) >= self.max_time:
             left = self.max_time - self.seconds
             if self.measured == 0.0 and left > 0.5 * self.max_time and not state.exhausted:
@@ -315,7 +316,7 @@ class _Run:
     def round_in_time(self, state: State, interrupts: Interrupts) -> Iterator[None]:
         """Give a round up if it goes on for long after Ctrl-C or the time limit; at once if nothing is lost by that."""
         self.round_began, self.round_passes = self._seconds(), state.counters["passes"]
-        grace = 0.0 if state.keeps_its_point else GRACE
+        grace = 0.0 if state.keeps_its_point else ANSWER
         limit = self.max_time - self._reserve(state) if state.keeps_its_point else self.max_time + GRACE
         if not self.can_give_up:
             yield
@@ -343,7 +344,7 @@ class _Run:
         limit = self.max_time + max(GRACE, self.max_time - self._seconds())
         if self.best is None:
             limit = math.inf
-        with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= GRACE or self._seconds() >= limit):
+        with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= ANSWER or self._seconds() >= limit):
             yield
 
     def _told_to_stop(self, interrupts: Interrupts) -> Status:
