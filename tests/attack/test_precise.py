@@ -14,7 +14,7 @@ import maxmargin
 from maxmargin import Point, Problem, Status
 from maxmargin.loop.certificate import certify_point
 from maxmargin.numerics.doubled import DOUBLED, VANISHED, exp_twice, two_product, two_sum
-from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows, StoredGram
+from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, StoredGram
 from maxmargin.operators.precise import PreciseGram, combination, linear_coefficients, products
 from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from maxmargin.parts.losses import Hinge
@@ -115,6 +115,23 @@ def test_what_takes_too_long_or_is_not_known_keeps_its_usual_certificate():
         problem = Problem(gram, np.ones(gram.n_samples), Hinge(), L2(1.0), np.ones(gram.n_samples))
         assert precise(problem) is None
         assert certify_precisely(problem, Point(np.zeros(gram.n_samples), 0.0)) is None
+
+
+@every_place
+@pytest.mark.parametrize("intercept", ["free", "penalised", None])
+def test_columns_have_the_certificates_of_rows(X, intercept):
+    """But for the rounding of rows about their middle, which columns do without."""
+    point = Point(RNG.normal(size=d), 0.3, RNG.normal(size=n))
+    for layout in (np.asarray, sp.csr_matrix):
+        by_rows, by_columns = (
+            Problem(operator(layout(X)), 2.0 * LABELS - 1.0, Hinge(), L2(1.0), np.ones(n), intercept)
+            for operator in (Rows, Columns)
+        )
+        one, other = (certify_precisely(problem, point) for problem in (by_rows, by_columns))
+        assert abs(one.primal - other.primal) <= one.primal_error + other.primal_error
+        assert abs(one.dual - other.dual) <= one.dual_error + other.dual_error
+        assert one.error < 1e-9 * max(abs(one.primal), abs(one.dual))
+        assert other.primal_error <= 2.0 * one.primal_error
 
 
 @pytest.mark.parametrize("X", [1e300 * Z, np.where(Z > 0, 1e200, 1.0)])

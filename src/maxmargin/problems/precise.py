@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.operators import Gram, Rows
+from maxmargin.operators import Columns, Gram, Matrix, Rows
 from maxmargin.operators.precise import PreciseGram, combination, magnitudes, precise_in_seconds, products
 from maxmargin.operators.rows import dense64, is_sparse
 from maxmargin.problems.box_qp import BoxQP
@@ -38,9 +40,9 @@ class PreciseProblem(Problem):
 
     def certify(self, point: Point) -> Certificate:
         """As that of the problem itself."""
-        X, n = self.rows.matrix, self.y.size
+        n = self.y.size
         with np.errstate(all="ignore"):
-            z = products(X, point.w)
+            z = products(self.matrix, point.w) if self.by_rows else combination(self.matrix, point.w)
             high = z.high + point.b
             moved = high - z.high
             lost = (z.high - (high - moved)) + (point.b - moved)  # by adding the intercept
@@ -70,25 +72,43 @@ class PreciseProblem(Problem):
         A free intercept makes ``X^T alpha`` that of the rows without their middle, as the variables sum to zero after
         that: then the share counts the distances from the middle, not those from the origin.
         """
-        X, sizes = self.rows.matrix, np.abs(alpha)
-        v = combination(X, alpha)
+        v = combination(self.matrix, alpha) if self.by_rows else products(self.matrix, alpha)
         if share == 0.0:
             return v.high, v.slack
-        middle = np.zeros(X.shape[1]) if is_sparse(X) else np.asarray(X.mean(axis=0, dtype=np.float64))
-        middle = np.where(np.isfinite(middle), middle, 0.0)
-        spread = np.zeros(X.shape[1])
-        for part in self.rows.parts:
-            spread += sizes[part] @ magnitudes(dense64(X[part]) - middle if middle.any() else X[part])
-        excess = math.fsum(alpha)
+        sizes, excess = np.abs(alpha), math.fsum(alpha)
+        middle, spread = self._spread(sizes)
         moved = v.high - excess * middle
         roundings = 2.0 * DOUBLE * (np.abs(moved) + 2.0 * np.abs(excess * middle))
         error = v.slack + roundings + share * (1.0 + 2.0 * growth(sizes.size)) * spread
         return moved, np.where(np.isfinite(moved + error), error, np.inf)
 
+    def _spread(self, sizes: Float) -> tuple[Float, Float]:
+        """The middle of dense rows, and the weighted sums of their distances from it; 0 is the middle of others."""
+        if not self.by_rows or is_sparse(self.matrix):
+            rows = self.matrix if self.by_rows else cast("Matrix", self.matrix.T)
+            return np.zeros(rows.shape[1]), np.asarray(sizes @ magnitudes(rows), dtype=np.float64)
+        middle = np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
+        middle, spread = np.where(np.isfinite(middle), middle, 0.0), np.zeros(middle.size)
+        for part in self.rows.parts:
+            spread += sizes[part] @ np.abs(dense64(self.matrix[part]) - middle)
+        return middle, spread
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the matrix is stored by rows."""
+        return isinstance(self.operator, Rows)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The samples as rows; if they are stored by columns, these."""
+        return self.operator.transposed.matrix if isinstance(self.operator, Columns) else self.rows.matrix
+
 
 def precise(problem: Certifiable) -> Certifiable | None:
     """The same problem with certificates that rounding hardly touches; ``None`` if they would take too long."""
-    if isinstance(problem, Problem) and isinstance(problem.operator, Rows) and precise_in_seconds(problem.operator):
+    operator = getattr(problem, "operator", None)
+    rows = operator.transposed if isinstance(operator, Columns) else operator
+    if isinstance(problem, Problem) and isinstance(rows, Rows) and precise_in_seconds(rows):
         return PreciseProblem(*(getattr(problem, field.name) for field in fields(problem)))
     if isinstance(problem, Problem) and isinstance(problem.operator, Gram) and PreciseGram.can(problem.operator):
         return replace(problem, operator=PreciseGram(problem.operator))
