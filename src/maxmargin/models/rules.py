@@ -206,6 +206,7 @@ FIELDS: dict[str, dict[str, _Rule]] = {
         "primal_error": _NUMBER,
         "dual_error": _NUMBER,
         "passes": _NUMBER,
+        "least": _NUMBER,
     },
     "Record": {
         "seconds": _NUMBER,
@@ -222,6 +223,7 @@ FIELDS: dict[str, dict[str, _Rule]] = {
             ),
         ),
         "error": _NUMBER,
+        "least": _NUMBER,
     },
     "Solution": {
         "point": _Rule("a Point", lambda value, _: isinstance(value, Point)),
@@ -242,8 +244,8 @@ FIELDS: dict[str, dict[str, _Rule]] = {
 
 # Fields that files of earlier versions do not have; they have defaults.
 LATER_FIELDS = {
-    "Certificate": {"primal_error", "dual_error"},
-    "Record": {"error"},
+    "Certificate": {"primal_error", "dual_error", "least"},
+    "Record": {"error", "least"},
     "Solution": {"compiling"},
 }
 

@@ -26,6 +26,7 @@ from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
+from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
@@ -168,9 +169,15 @@ class Problem:
 
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
+        if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
+            return replace(point, alpha=np.zeros(self.y.size)), UNKNOWN
         z = self.operator.apply(point.w)
         alpha = self.feasible(self.slopes(z + point.b))
         certificate = self._certificate(point, z, alpha, self.operator.adjoint(alpha), 2.0)
+        if certificate.primal < certificate.least and certificate.dual - certificate.dual_error < 0.0:
+            # What rounding left of an exact fit proves less than dual variables of zero do.
+            certificate = replace(certificate, dual=0.0, dual_error=0.0)
+            alpha = np.zeros_like(alpha)
         return replace(point, alpha=alpha), certificate
 
     def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
@@ -189,7 +196,7 @@ class Problem:
         dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))
         dual_error = error_of_conjugates(sums, share, n)
         dual_error += error_of_conjugate_penalty(self.penalty, v, errors, sums.conjugate_sizes)
-        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes)
+        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes, sums.least)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""
@@ -207,11 +214,14 @@ class Problem:
         dual = -sums.conjugates - conjugate
         if not self.gram.positive or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
-        return certificate_of(sums.losses + penalty, dual, primal_error, error, passes)
+        return certificate_of(sums.losses + penalty, dual, primal_error, error, passes, sums.least)
 
     def _sample_sums(self, z: Float, alpha: Float, errors: Float, b: float) -> SampleSums:
         differences = not self.loss.traits.classes
-        return SampleSums(*self.sums(*sample_sums(self.loss, z, alpha, self.y, self.s, errors, b, differences)))
+        own = sample_sums(self.loss, z, alpha, self.y, self.s, errors, b, differences)
+        if isinstance(self.loss, Squared):
+            own = np.append(own, 0.5 * self.loss.curvature * float(self.s @ (self.y * self.y)))
+        return SampleSums(*self.sums(*own))
 
     @cached_property
     def value_of_zero(self) -> float:
