@@ -11,7 +11,9 @@ from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos as KernelPega
 from maxmargin.solvers.kernels.smo import SMO as SMO
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO as SimplifiedSMO
 from maxmargin.solvers.rows.blocks import Blocks as Blocks
+from maxmargin.solvers.rows.cholesky import Cholesky as Cholesky
 from maxmargin.solvers.rows.cocoa import CoCoA as CoCoA
+from maxmargin.solvers.rows.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from maxmargin.solvers.rows.cutting_plane import CuttingPlane as CuttingPlane
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate as DualCoordinate
 from maxmargin.solvers.rows.interior_point import InteriorPoint as InteriorPoint
@@ -21,6 +23,7 @@ from maxmargin.solvers.rows.pivoting import Pivoting as Pivoting
 from maxmargin.solvers.rows.sgd import SGD as SGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
+from maxmargin.solvers.rows.svd import SVD as SVD
 from maxmargin.solvers.solver import AnySolver, Needs, Solver, State
 
 # Whatever was imported above, by its name.
