@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from maxmargin import _jit
 from maxmargin.io.data import read_data
 from maxmargin.io.libsvm import parse_libsvm, read_libsvm, write_libsvm
 from maxmargin.io.textfile import DataFileError, read_bytes
@@ -42,7 +43,7 @@ def write(tmp_path):
 
 @pytest.fixture(params=["compiled", "plain"])
 def mode(request, monkeypatch):
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1" if request.param == "plain" else "0")
+    monkeypatch.setattr(_jit, "PLAIN", request.param == "plain")
 
 
 @pytest.mark.usefixtures("mode")

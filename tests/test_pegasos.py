@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import referee
 import zoo
-from maxmargin import SVC, BoxQP, LinearSVC, Problem, Status, bounds, minimize
+from maxmargin import SVC, BoxQP, LinearSVC, Problem, Status, _jit, bounds, minimize
 from maxmargin.numerics.sampling import ORDERS, draw_batches
 from maxmargin.operators import KernelGram, Rows
 from maxmargin.operators.vectors import SparseVectors
@@ -419,7 +419,7 @@ class CountingVectors(NamedTuple):
                                      {"average": "last", "projection": True, "step0": None}])  # fmt: skip
 def test_a_step_costs_as_much_as_its_row(options, monkeypatch):
     """Inventory 0-12: the operations of a step do not depend on the number of features."""
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    monkeypatch.setattr(_jit, "PLAIN", True)
     rng, n, T, per_row = np.random.default_rng(0), 30, 400, 3
     read, rescalings = [], []
     for d in (1_000, 100_000):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import scale
 
 import referee
 import zoo
-from maxmargin import Problem, SGDClassifier, SGDRegressor, Status, certify, minimize
+from maxmargin import Problem, SGDClassifier, SGDRegressor, Status, _jit, certify, minimize
 from maxmargin.io import load_model, save_model
 from maxmargin.numerics.grid import lowest_on_grid
 from maxmargin.operators import Rows
@@ -247,7 +247,7 @@ class Touched(np.ndarray):
 
 def test_a_step_touches_the_nonzeros_only(monkeypatch):
     """The loop as plain Python, with coefficients that count."""
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    monkeypatch.setattr(_jit, "PLAIN", True)
     rng = np.random.default_rng(0)
     n, d = 200, 10_000
     X = sp.csr_array((rng.normal(size=5 * n), rng.integers(0, d, 5 * n), np.arange(0, 5 * n + 1, 5)), shape=(n, d))

@@ -81,9 +81,9 @@ def test_what_is_finished_is_not_given_up():
 
 def test_blas_is_quiet_inside_and_restored_outside():
     before = blas_threads()
-    with one_blas_thread():
+    with one_blas_thread:
         assert set(blas_threads()) <= {1}
-        with one_blas_thread():
+        with one_blas_thread:
             assert set(blas_threads()) <= {1}
         assert set(blas_threads()) <= {1}
     assert blas_threads() == before

@@ -37,9 +37,7 @@ _unregistered: list[Callable[[], None]] = []  # what numba has to be told before
 _watched_modules: set[str] = set()
 
 
-def compilation_disabled() -> bool:
-    """Whether loops run as plain Python."""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  # whether loops run as plain Python
 
 
 class _Meter:
@@ -83,14 +81,8 @@ class _Meter:
 _compiling = _Meter()
 
 
-def seconds_compiling() -> float:
-    """Seconds that this process has spent in compiling loops, or in loading their machine code, in any thread."""
-    return _compiling.inside()
-
-
-def seconds_working() -> float:
-    """A clock for time limits: it stands still while any thread of this process compiles or loads a loop."""
-    return _compiling.outside()
+seconds_compiling = _compiling.inside  # that this process has spent in compiling or loading loops, in any thread
+seconds_working = _compiling.outside  # a clock for time limits: it stands still while any thread does that
 
 
 class Compiled:
@@ -118,10 +110,11 @@ class Compiled:
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
-        if compilation_disabled():
+        if PLAIN:
             return self.function(*arguments)
-        _register_all()
-        return self.dispatcher(*arguments)
+        if _unregistered:
+            _register_all()
+        return (self._dispatcher or self.dispatcher)(*arguments)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -31,17 +30,20 @@ class _Patience(threading.local):
 _patience = _Patience()
 
 
-@contextmanager
-def given_up_if(late: Callable[[], bool]) -> Iterator[None]:
+class given_up_if:
     """Let `GivenUp` end whatever this thread computes in pieces, between two of them, once it is too late.
 
     What it was about to change may be half done then: this is for what is thrown away. ``late`` must be thread-safe.
     """
-    outer, _patience.late = _patience.late, late
-    try:
-        yield
-    finally:
-        _patience.late = outer
+
+    def __init__(self, late: Callable[[], bool]) -> None:
+        self._late = late
+
+    def __enter__(self) -> None:
+        self._outer, _patience.late = _patience.late, self._late
+
+    def __exit__(self, *_: object) -> None:
+        _patience.late = self._outer
 
 
 def go_on() -> None:
@@ -70,7 +72,7 @@ class Workers:
 
         """
         helpers = min(self.count, len(pieces)) - 1
-        with one_blas_thread():
+        with one_blas_thread:
             if helpers <= 0 and _patience.late is None:
                 work(iter(pieces))
                 return
@@ -128,7 +130,7 @@ def available_threads() -> int:
         processors = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         processors = os.cpu_count() or 1
-    return max(1, min(processors, _limit.threads_of_blas()))
+    return max(1, min(processors, one_blas_thread.threads_of_blas()))
 
 
 def workers_for(n_jobs: int | None) -> Workers:
@@ -140,70 +142,58 @@ def workers_for(n_jobs: int | None) -> Workers:
     return Workers(max(1, n_jobs))
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread while any fit is inside: its own threads would compete with ours.
-
-    The limit belongs to the whole process, so the first to enter sets it and the last to leave restores it.
-    """
-    _limit.enter()
-    try:
-        yield
-    finally:
-        _limit.leave()
-
-
 class _BlasLimit:
     """The only state that fits share: how many of them want BLAS to be quiet, and what to restore."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limiter: Any = None
-        self._threads_before = 1
+        self._before: list[int] = []
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
-            if self._inside == 0:
-                self._threads_before = _most_threads()
-                _take_control()
-                self._limiter = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
+            if self._inside == 1:
+                self._before = [library.get_num_threads() for library in _libraries()]
+                if max(self._before, default=1) > 1:
+                    _set_threads([1] * len(self._before))
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
-                _take_control()
-                self._limiter.restore_original_limits()
-                _take_control()
+            if self._inside == 0 and max(self._before, default=1) > 1:
+                _set_threads(self._before)
 
     def threads_of_blas(self) -> int:
         """Threads that BLAS may use when nobody is inside."""
         with self._lock:
-            return self._threads_before if self._inside else _most_threads()
+            now = self._before if self._inside else [library.get_num_threads() for library in _libraries()]
+        return max(now, default=os.cpu_count() or 1)
 
 
 @cache
-def _controller() -> Any:
+def _libraries() -> list[Any]:
     """The BLAS libraries of this process. Looking for them takes milliseconds, so it is done once."""
     import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
 
-    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def _take_control() -> None:
-    """Let this thread, which need not be the one that set the last limit, set the next one.
+def _set_threads(counts: Sequence[int]) -> None:
+    """Set the number of threads of each library.
 
-    Since version 3.8, threadpoolctl ignores limits on OpenBLAS from all threads but the first that set one.
+    Since version 3.8, threadpoolctl ignores limits on OpenBLAS from all threads but the first that set one. This thread
+    need not be that one, nor will the next.
     """
     clear: Any = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
+    for library, count in zip(_libraries(), counts, strict=True):
+        library.set_num_threads(count)
+    if clear is not None:
+        clear(force=True)
 
 
-def _most_threads() -> int:
-    return max((library.num_threads for library in _controller().lib_controllers), default=os.cpu_count() or 1)
-
-
-_limit = _BlasLimit()
+# Keeps BLAS to one thread while any fit is inside: its own threads would compete with ours. The limit belongs to the
+# process, so the first to enter sets it and the last to leave restores it.
+one_blas_thread = _BlasLimit()

@@ -21,6 +21,7 @@ from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.protocols import Array, Float
+from maxmargin.threads import workers_for
 
 ON_THE_EDGE = 1e-12
 
@@ -200,7 +201,7 @@ n_features_in_, feature_names_in_
         weights = check.check_sample_weight(self, X, sample_weight)
         n = weights.size
         task = Task("one class", np.arange(n), np.ones(n), weights)
-        return Plan(X, None, [task], weights, np.zeros(n, dtype=np.int64), self._workers())
+        return Plan(X, None, [task], weights, np.zeros(n, dtype=np.int64), workers_for(self.n_jobs))
 
     def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
         return one_class(operator, task.s, self.nu)

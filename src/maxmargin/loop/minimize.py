@@ -117,7 +117,7 @@ def minimize(
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
     run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
-    with one_blas_thread(), interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+    with one_blas_thread, interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
         saved = None if checkpoints is None else checkpoints.latest()
         if saved is None:
             state = solver.start(problem, start)

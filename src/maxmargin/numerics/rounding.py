@@ -8,6 +8,7 @@ formed by a few operations: every count of terms is rounded up by some, which co
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,4 +25,5 @@ def roundings(count: Any, unit: float = DOUBLE) -> Any:
 
 def growth(terms: float) -> float:
     """The largest relative error of a float64 sum of so many terms of one sign."""
-    return float(roundings(terms + SPARE))
+    error = (terms + SPARE) * DOUBLE
+    return error / (1.0 - error) if error < 0.5 else math.inf

@@ -18,6 +18,7 @@ class Columns:
         self.transposed = Rows(X.tocsc().T if is_sparse(X) else X.T, workers)
         self.vectors = self.transposed.vectors
         self.n_samples, self.n_features = X.shape
+        self.total_samples, self.entries = self.n_samples, self.transposed.entries
 
     def apply(self, w: Float) -> Float:
         """``X w``."""

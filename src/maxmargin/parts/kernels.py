@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -34,6 +35,7 @@ def named(name: str) -> Callable[[Class], Class]:
     return register
 
 
+@cache
 def parameters_of(name: str) -> tuple[str, ...]:
     """The parameters of a kernel, which are the fields of its tuple."""
     fields: tuple[str, ...] = KERNELS[name]._fields  # type: ignore[attr-defined]

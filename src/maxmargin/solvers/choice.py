@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from maxmargin.operators import Chunks, Sharded
+from maxmargin.operators import Chunks, Columns, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -42,6 +42,7 @@ class Traits:
     n_features: int
     entries: int = 0  # that are stored
     l1: bool = False  # a penalty with an L1 part
+    columns: bool = False  # samples are seen as columns of features
     kernelised: bool = False  # samples are seen through a kernel matrix
     in_memory: bool = True
     max_time: float | None = None
@@ -57,12 +58,14 @@ class Traits:
         if isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised):
             gram = problem.gram
             return cls(gram.n_samples, 0, kernelised=True, max_time=max_time)
-        rows = problem.features if isinstance(problem, Problem) else problem.operator
+        columns = isinstance(problem.operator, Columns)
+        rows: Any = problem.operator
         return cls(
             n_samples=rows.total_samples if isinstance(rows, Sharded) else rows.n_samples,
             n_features=rows.n_features,
             entries=rows.entries,
             l1=isinstance(problem, Problem) and not isinstance(problem.penalty, L2),
+            columns=columns,
             in_memory=not isinstance(rows.rows if isinstance(rows, Sharded) else rows, Chunks),
             max_time=max_time,
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,

@@ -9,16 +9,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-from maxmargin.operators import Rows, Sharded
+from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Array, Features
+from maxmargin.protocols import Array
 
 OF_HULLS = (
     "it needs the distance of two hulls (HullDistance), of a hard margin or nu machine with a linear kernel or none"
@@ -36,13 +37,14 @@ class Needs:
     ===========  =====================================================================================
     ``rows``     single rows of features in any order, so that they have to be in memory
     ``sweeps``   rows of features from beginning to end, so that they may be read chunk by chunk
+    ``columns``  columns of features in any order, so that they have to be in memory
     ``kernel``   a kernel matrix and a loss whose dual is a quadratic program, or such a program itself
     ``hulls``    rows of two classes whose hulls are to be separated: `HullDistance`
     ``classes``  rows of several classes at once: `SoftmaxProblem`
     ===========  =====================================================================================
     """
 
-    samples: Literal["rows", "sweeps", "kernel", "hulls", "classes"]
+    samples: Literal["rows", "sweeps", "columns", "kernel", "hulls", "classes"]
     clients: bool = False  # whether the rows may be spread over several clients
     l2: bool = False  # whether the penalty has to be L2
     most_features: int | None = None  # for methods that factorise a matrix of their size
@@ -52,6 +54,7 @@ class Needs:
         seen: dict[str, Callable[[object], str | None]] = {
             "rows": self._unmet_rows,
             "sweeps": self._unmet_sweeps,
+            "columns": self._unmet_columns,
             "kernel": self._unmet_kernel,
             "hulls": self._unmet_hulls,
             "classes": self._unmet_classes,
@@ -62,7 +65,7 @@ class Needs:
         communicator = getattr(getattr(problem, "operator", None), "communicator", None)
         if not self.clients and communicator is not None and communicator.size > 1:
             return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
-        if isinstance(problem, Problem) and self.samples in ("rows", "sweeps"):
+        if isinstance(problem, Problem) and self.samples in ("rows", "sweeps", "columns"):
             return self._unmet_form(problem)
         return None
 
@@ -85,9 +88,14 @@ class Needs:
         return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
 
     def _unmet_sweeps(self, problem: object) -> str | None:
-        if isinstance(problem, Problem) and isinstance(problem.operator, Features):
+        if isinstance(problem, Problem) and isinstance(problem.operator, (Rows, Chunks, Sharded)):
             return None
         return "it needs the samples as rows of features, not a kernel"
+
+    def _unmet_columns(self, problem: object) -> str | None:
+        if isinstance(problem, Problem) and isinstance(problem.operator, Columns):
+            return None
+        return "it needs the samples as columns of features, not as rows or a kernel, and in memory"
 
     def _unmet_kernel(self, problem: object) -> str | None:
         if isinstance(problem, BoxQP):
@@ -157,9 +165,10 @@ class Solver(ABC, Generic[ProblemT, StateT]):
         return self.needs.unmet(problem)
 
     @classmethod
-    def options(cls) -> list[str]:
+    @cache
+    def options(cls) -> tuple[str, ...]:
         """The names of its options."""
-        return [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
 
     @classmethod
     def with_hints(cls, hints: Mapping[str, object]) -> Self:

@@ -36,7 +36,7 @@ except ImportError:  # scikit-learn before 1.9
         return call
 
 
-__all__ = ["CallbackSupportMixin", "FitTasks", "Listeners", "with_callbacks"]
+__all__ = ["NOBODY", "CallbackSupportMixin", "FitTasks", "Listeners", "with_callbacks"]
 
 
 class Listeners:
@@ -62,6 +62,9 @@ class Listeners:
 
     def end(self, attributes: dict[str, object]) -> None:
         """The fit has ended with these attributes."""
+
+
+NOBODY = Listeners()
 
 
 class FitTasks(Listeners):

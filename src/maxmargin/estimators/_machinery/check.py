@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
+from maxmargin.estimators._machinery.recognise import plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import LARGEST_VALUE, is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
@@ -39,6 +40,7 @@ ROWS: dict[str, Any] = {
     "accept_sparse": "csr",
     "accept_large_sparse": True,
 }
+COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -47,15 +49,21 @@ def check_training_data(
 ) -> tuple[Matrix | ChunkedMatrix, Array]:
     """Finite float32 or float64 rows (C order or CSR) and one-dimensional targets; a detector of outliers has none.
 
-    Without ``reset`` the features must be those of earlier samples.
+    Without ``reset`` the features must be those of earlier samples. An estimator that looks at columns says so by
+    ``_by_columns``, and gets its samples in the order in which they are.
     """
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X, reset=reset)
         return X, _check_targets(estimator, X, y)
+    if reset and (rows := plain_rows(X)) is not None and (targets := plain_targets(y, rows.shape[0])) is not None:
+        estimator.n_features_in_ = rows.shape[1]
+        estimator.__dict__.pop("feature_names_in_", None)
+        return rows, targets
     if is_outlier_detector(estimator):
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
-        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **ROWS)
+        how = COLUMNS if estimator._by_columns else ROWS
+        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **how)
     _refuse_huge_values(estimator, rows)
     return rows, targets
 
@@ -82,7 +90,7 @@ def check_shard(
 def _refuse_huge_values(estimator: object, X: Matrix) -> None:
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
-    values = X.data if is_sparse(X) else X.reshape(-1)
+    values = X.data if is_sparse(X) else X.ravel(order="K")
     with np.errstate(over="ignore"):
         if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
             return
@@ -161,13 +169,16 @@ def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matri
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X)
         return X
+    rows, own = plain_rows(X), vars(estimator)
+    if rows is not None and rows.shape[1] == own.get("n_features_in_") and "feature_names_in_" not in own:
+        return rows
     return validate_data(estimator, X, reset=False, **ROWS)
 
 
 def check_classes(estimator: object, y: Array) -> tuple[Array, Array]:
     """The classes and, for every sample, the index of its own."""
-    if (two := _two_classes(y)) is not None:
-        return two
+    if (known := whole_classes(y)) is not None:
+        return known
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if classes.size < 2:
@@ -176,17 +187,6 @@ def check_classes(estimator: object, y: Array) -> tuple[Array, Array]:
             f"Pass samples of a second class."
         )
     return classes, codes
-
-
-def _two_classes(y: Array) -> tuple[Array, Array] | None:
-    """The same for two whole numbers, without sorting: the labels of many large sets. ``None`` for all others."""
-    if y.dtype.kind not in "iuf" or y.size == 0:
-        return None
-    ends = np.array([y.min(), y.max()])
-    last = y == ends[1]
-    if ends[0] == ends[1] or not (last | (y == ends[0])).all() or (ends != np.rint(ends)).any():
-        return None
-    return ends, last.astype(np.int64)
 
 
 def check_stream_classes(estimator: object, y: Array, classes: ArrayLike | None) -> tuple[Array, Array]:
@@ -227,6 +227,8 @@ def check_weights(
 ) -> tuple[Float, Float, Float]:
     """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
     weights = check_sample_weight(estimator, X, sample_weight)
+    if sample_weight is None and estimator.class_weight is None:
+        return weights, np.ones(names.size), np.full(weights.size, _finite_C(estimator))
     _refuse_empty_classes(estimator, names, np.bincount(codes, weights > 0.0, names.size))
     per_class = _checked(estimator, class_weights(estimator.class_weight, names, codes, weights))
     return weights, per_class, _finite_C(estimator) * per_class[codes] * weights
@@ -262,6 +264,8 @@ def _finite_C(estimator: object) -> float:
 
 def check_sample_weight(estimator: object, X: Matrix | ChunkedMatrix, sample_weight: ArrayLike | None) -> Float:
     """Sample weights from 0 on, not all of them zero."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weights.max(initial=0.0))
     if largest > LARGEST_VALUE:

@@ -16,11 +16,11 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
 from maxmargin.estimators._machinery.fit import Solved, all_or_nothing, choose_solver, solve, worst
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
+from maxmargin.estimators._machinery.recognise import validate_parameters
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Operator
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
-from maxmargin.threads import Workers, workers_for
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NU_CONSTRAINT: list[Any] = [Interval(Real, 0.0, 1.0, closed="right")]
@@ -43,6 +43,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     _doc_link_module = "maxmargin"
     _doc_link_template = "https://github.com/maxmargin/maxmargin"
     _reads_chunks = False
+    _by_columns = False  # whether samples are taken in the order of their columns too
 
     solutions_: list[Solution]
 
@@ -54,7 +55,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """Check and plan, pose and choose, minimise and read, keep, warn. Sets: the fitted attributes."""
         with all_or_nothing(self):
             plan = self._plan(X, y, sample_weight)
-            plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
+            if self.callback is not None or hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx"):
+                plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
             choose_solver(self, plan)
             self._keep(plan, solve(self, plan))
             plan.listeners.end(dict(vars(self)))
@@ -64,7 +66,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
         """Check parameters and samples, and say what is to be solved."""
-        self._validate_params()
+        validate_parameters(self)
         self._refuse_contradictions()
         X, y = check.check_training_data(self, X, y)
         plan = self._divide(X, y, sample_weight)
@@ -115,10 +117,6 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """Solutions of the last fit to start from, if there are as many as there will be."""
         earlier = getattr(self, "solutions_", None) if getattr(self, "warm_start", False) else None
         return earlier if earlier is not None and len(earlier) == count else [None] * count
-
-    def _workers(self) -> Workers:
-        """The threads of a fit."""
-        return workers_for(getattr(self, "n_jobs", 1))
 
     def _seed(self) -> int:
         """A seed for the solver: fixed unless the user asks for randomness, so that equal fits give equal bits."""

@@ -39,7 +39,7 @@ def all_or_nothing(estimator: CertifiedEstimator) -> Iterator[None]:
     """
     before = dict(vars(estimator))
     try:
-        with one_blas_thread():
+        with one_blas_thread:
             yield
     except BaseException:
         for name in set(vars(estimator)) - set(before):
@@ -88,8 +88,9 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
     solved: dict[int, Solved] = {}
     stopped: list[Status] = []
     listeners, listening, first = plan.listeners, plan.listeners.listening, plan.communicator.rank == 0
-    # Somebody may expect one problem after another, and each problem of chunks would hold chunks of its own.
-    one_by_one = listening or plan.communicator.size > 1 or isinstance(plan.X, ChunkedMatrix)
+    # Somebody may expect one problem after another, and each problem of chunks would hold chunks of its own; to wake
+    # a thread takes longer than small ones.
+    one_by_one = listening or plan.communicator.size > 1 or isinstance(plan.X, ChunkedMatrix) or plan.is_small
     at_once = Workers(1) if one_by_one else plan.workers
 
     def work(numbers: Iterator[int]) -> None:

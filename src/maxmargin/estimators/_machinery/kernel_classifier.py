@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
+from maxmargin.threads import workers_for
 
 KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[object]] = {
     **KERNEL_CONSTRAINTS,
@@ -141,7 +142,7 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
         self.classes_, codes = check.check_classes(self, y)
         weights, self.class_weight_, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
         tasks = multiclass.binary_tasks(codes, self.classes_, self.multi_class, s)
-        return Plan(X, y, tasks, weights, codes, self._workers())
+        return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, ``n_support_``, probabilities."""

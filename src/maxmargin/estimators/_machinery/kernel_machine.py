@@ -21,6 +21,7 @@ from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View,
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float
+from maxmargin.threads import workers_for
 
 KERNEL_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
@@ -152,4 +153,4 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
-        return Plan(X, y, [regression_task(y, self.C * weights)], weights, codes, self._workers())
+        return Plan(X, y, [regression_task(y, self.C * weights)], weights, codes, workers_for(self.n_jobs))

@@ -102,9 +102,10 @@ class KernelView:
             return training_operator(self.estimator, members_of(self.estimator, self.X, task), self.workers)
         if self.shared is None:
             gram = training_operator(self.estimator, self.X, self.workers)
-            fits = StoredGram.megabytes(self.X.shape[0]) <= 0.5 * self.estimator.cache_size
-            worth_it = fits and self.whole > 2 and gram.fits_single
-            self.shared = StoredGram(gram) if worth_it and isinstance(gram, KernelGram) else gram
+            self.shared = gram
+            if self.whole > 2 and isinstance(gram, KernelGram) and gram.fits_single:
+                fits = StoredGram.megabytes(self.X.shape[0]) <= 0.5 * self.estimator.cache_size
+                self.shared = StoredGram(gram) if fits else gram
         return self.shared
 
 

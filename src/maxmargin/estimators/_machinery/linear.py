@@ -26,6 +26,7 @@ from maxmargin.operators.rows import scores_of
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers import DualCoordinate, Newton
 from maxmargin.solvers.choice import AnyProblem, Choice
+from maxmargin.threads import workers_for
 
 LINEAR_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
@@ -147,7 +148,7 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
         self.classes_, codes = check.check_classes(self, y)
         weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
         tasks = multiclass.binary_tasks(codes, self.classes_, self._strategy, s)
-        return Plan(X, y, tasks, weights, codes, self._workers())
+        return Plan(X, y, tasks, weights, codes, workers_for(getattr(self, "n_jobs", 1)))
 
 
 class LinearRegressor(RegressorMixin, LinearMachine):
@@ -194,7 +195,9 @@ class LinearRegressor(RegressorMixin, LinearMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         task = regression_task(y, getattr(self, "C", 1.0) * weights)
-        return Plan(X, y, [task], weights, np.zeros(weights.size, dtype=np.int64), self._workers())
+        return Plan(
+            X, y, [task], weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
+        )
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         super()._keep(plan, solved)

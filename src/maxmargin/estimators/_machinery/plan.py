@@ -10,9 +10,9 @@ import numpy as np
 
 from maxmargin._jit import seconds_working
 from maxmargin.communicators import ALONE
-from maxmargin.estimators._machinery.callbacks import Listeners
+from maxmargin.estimators._machinery.callbacks import NOBODY, Listeners
 from maxmargin.loop.interrupts import Interrupts
-from maxmargin.operators import Rows, Sharded, rows_of
+from maxmargin.operators import Columns, Rows, Sharded, rows_of
 from maxmargin.protocols import Array, Communicator, Features, Float, Index, Operator
 from maxmargin.solvers.choice import AnyProblem, Choice
 from maxmargin.solvers.solver import AnySolver
@@ -20,6 +20,8 @@ from maxmargin.threads import Workers
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+
+SMALL = 2**20  # numbers
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ class RowsView:
         return self.shared if task.members.size == self.X.shape[0] else Rows(self.X[task.members], self.workers)
 
 
+class ColumnsView:
+    """Samples as columns of features; tasks of all samples share them."""
+
+    def __init__(self, X: Any, workers: Workers | None = None) -> None:
+        self.X, self.workers, self.shared = X, workers, Columns(X, workers)
+
+    def of(self, task: Task) -> Columns:
+        """The samples of a task."""
+        return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
+
+
 class ShardView:
     """The rows of this client and, through its communicator, those of all others."""
 
@@ -82,7 +95,7 @@ class Plan:
     workers: Workers
     views: Sequence[View] = ()  # the ways to see the samples, the first that suits the solver counts
     hints: Mapping[str, object] = field(default_factory=dict)  # options for whichever solver has them
-    listeners: Listeners = field(default_factory=Listeners)
+    listeners: Listeners = NOBODY
     notes: list[str] = field(default_factory=list)  # warnings for when the fit has ended
     began: float = field(default_factory=seconds_working)
     # Of a client of a distributed fit:
@@ -94,6 +107,12 @@ class Plan:
     choice: Choice = None  # type: ignore[assignment]
     solver: AnySolver = None  # type: ignore[assignment]
     first: AnyProblem | None = None  # until it is solved
+
+    @property
+    def is_small(self) -> bool:
+        """Whether reading the samples of all tasks, or the kernel values of all their pairs, takes less than 1 ms."""
+        d = self.X.shape[1]
+        return sum(task.members.size * (task.members.size + d) for task in self.tasks) < SMALL
 
     def pose(self, estimator: CertifiedEstimator, k: int) -> AnyProblem:
         """What a task minimises, as the solver wants to see it; the first one was posed to choose the solver."""

@@ -98,10 +98,10 @@ def nu_classification(operator: Operator, y: Float, s: Float, nu: float) -> BoxQ
     communicator: Communicator = getattr(operator, "communicator", ALONE)
     sides = communicator.allreduce(np.array([s[positive].sum(), s[~positive].sum()]))
     total = min(0.5 * nu * float(sides.sum()), *sides.tolist())
-    if isinstance(operator, Features):
-        return HullDistance(operator, y, s, total)
+    if not isinstance(operator, Gram):
+        return HullDistance(cast("Features", operator), y, s, total)
     return _without_linear_term(
-        cast("Gram", operator),
+        operator,
         low=np.where(positive, 0.0, -s),
         high=np.where(positive, s, 0.0),
         group=np.where(positive, 0, 1),
@@ -116,10 +116,10 @@ def hard_margin(operator: Operator, y: Float, s: Float) -> BoxQP | HullDistance:
     they prove that no function separates the classes. Samples of weight zero take no part.
     """
     positive, used = y > 0.0, s > 0.0
-    if isinstance(operator, Features):
-        return HullDistance(operator, y, used.astype(np.float64))
+    if not isinstance(operator, Gram):
+        return HullDistance(cast("Features", operator), y, used.astype(np.float64))
     return _without_linear_term(
-        cast("Gram", operator),
+        operator,
         low=np.where(used & ~positive, -1.0, 0.0),
         high=np.where(used & positive, 1.0, 0.0),
         group=np.where(positive, 0, 1),

@@ -1,0 +1,1 @@
+"""Solvers of problems over columns of features."""
