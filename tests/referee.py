@@ -24,7 +24,7 @@ class Machine:
     y: np.ndarray
     s: np.ndarray
     loss: tuple  # name, parameter
-    penalty: tuple  # name, lam, ratio of the L1 part
+    penalty: tuple  # name, lam, ratio of the L1 part, bounds below and above
     X: np.ndarray | None = None
     K: np.ndarray | None = None
     intercept: str | None = "free"
@@ -208,7 +208,7 @@ def primal(case, w, b):
 
 
 def _scores_and_regulariser(case, w, b):
-    norm, lam, *ratio = case.penalty
+    lam = case.lam
     if case.K is not None:
         z = case.K @ w + b
         regulariser = lam / 2 * w @ case.K @ w
@@ -218,12 +218,10 @@ def _scores_and_regulariser(case, w, b):
     z = case.X @ w + b
     if case.intercept == "penalised":
         w = np.append(w, b / case.scale)
-    ridge, lasso = w @ w / 2, np.abs(w).sum()
-    if norm == "l2":
-        return z, lam * ridge
-    if norm == "l1":
-        return z, lam * lasso
-    return z, lam * (ratio[0] * lasso + (1 - ratio[0]) * ridge)
+    lasso, ridge = _strengths(case)
+    low, high = _box(case)
+    inside = np.all((low <= w) & (w <= high))
+    return z, (lasso * np.abs(w).sum() + ridge * (w @ w) / 2 if inside else np.inf)
 
 
 def _correlations(case, alpha):
@@ -235,7 +233,7 @@ def _correlations(case, alpha):
 def dual(case, alpha):
     """Dual value, and by how much ``alpha`` violates the constraints of the dual."""
     value, outside = dual_loss(case.loss, alpha, case.y, case.s)
-    norm, lam, *ratio = case.penalty
+    lam = case.lam
     if case.intercept == "free":
         outside = max(outside, abs(float(alpha.sum())))
     if case.K is not None:
@@ -243,14 +241,32 @@ def dual(case, alpha):
         if case.intercept == "penalised":
             value -= (case.scale * alpha.sum()) ** 2 / (2 * lam)
         return float(value), outside
-    v = np.abs(_correlations(case, alpha))
-    if norm == "l2":
-        value -= v @ v / (2 * lam)
-    elif norm == "l1":
-        outside = max(outside, (v - lam).max(initial=0.0))
+    v, (lasso, ridge), (low, high) = _correlations(case, alpha), _strengths(case), _box(case)
+    excess = np.maximum(np.abs(v) - lasso, 0.0)
+    if ridge > 0:
+        at = np.clip(np.sign(v) * excess / ridge, low, high)
     else:
-        value -= (np.maximum(v - lam * ratio[0], 0) ** 2).sum() / (2 * lam * (1 - ratio[0]))
+        end = np.where(v > 0, high, low)
+        outside = max(outside, excess[np.isinf(end)].max(initial=0.0))
+        at = np.where((excess > 0) & np.isfinite(end), end, 0.0)
+    value -= (v * at - lasso * np.abs(at) - ridge * at**2 / 2).sum()
     return float(value), float(outside)
+
+
+def _box(case):
+    """Bounds of all penalised coefficients; an intercept has none."""
+    d = case.X.shape[1] + (case.intercept == "penalised")
+    low, high = np.full(d, -np.inf), np.full(d, np.inf)
+    if case.penalty[0] == "bounded":
+        low[: case.X.shape[1]], high[: case.X.shape[1]] = case.penalty[3:]
+    return low, high
+
+
+def _strengths(case):
+    """Factors of ``|w|`` and of ``w^2 / 2``."""
+    norm, lam, *ratio = case.penalty
+    share = {"l2": 0.0, "l1": 1.0}[norm] if norm in ("l2", "l1") else ratio[0]
+    return lam * share, lam * (1 - share)
 
 
 def bounds(case):
@@ -279,10 +295,13 @@ def repaired(case, alpha):
             alpha = up * (lighter / up.sum()) - down * (lighter / down.sum())
         else:
             alpha = np.zeros_like(alpha)
-    if case.penalty[0] == "l1":
-        largest = np.abs(_correlations(case, alpha)).max(initial=0.0)
-        if largest > case.lam:
-            alpha = alpha * (case.lam / largest)
+    lasso, ridge = (0.0, case.lam) if case.K is not None else _strengths(case)
+    if ridge == 0:
+        v, (low, high) = _correlations(case, alpha), _box(case)
+        limited = np.isinf(np.where(v > 0, high, low))
+        largest = np.abs(v[limited]).max(initial=0.0)
+        if largest > lasso:
+            alpha = alpha * (lasso / largest)
     return alpha
 
 
@@ -321,9 +340,14 @@ def rounding(case, w, b, alpha):
     size += abs(_scores_and_regulariser(case, w, b)[1])
     if case.K is not None:
         size += case.lam * np.abs(w) @ np.abs(X) @ np.abs(w) + np.abs(alpha) @ np.abs(X) @ np.abs(alpha) / case.lam
-    elif case.penalty[0] != "l1":
-        v = np.abs(X).T @ np.abs(alpha)
-        size += v @ v / case.lam
+    else:
+        v, ridge, ends = (
+            np.abs(X).T @ np.abs(alpha),
+            _strengths(case)[1],
+            np.abs(_box(case))[:, : X.shape[1]].max(axis=0),
+        )
+        at = np.minimum(v / ridge, ends) if ridge > 0 else np.where(np.isfinite(ends), ends, 0.0)
+        size += v @ at
     return unit * float(size)
 
 
@@ -353,7 +377,7 @@ def kkt_violation(case, w, b, alpha):
 
 def _stationarity(case, w, b, alpha):
     """Distance of ``X^T alpha`` to the subgradients of the penalty at ``w``."""
-    norm, lam, *ratio = case.penalty
+    lam = case.lam
     if case.K is not None:
         worst = np.abs(case.K @ (lam * w - alpha)).max()
         if case.intercept == "penalised":
@@ -361,10 +385,13 @@ def _stationarity(case, w, b, alpha):
         return float(worst)
     if case.intercept == "penalised":
         w = np.append(w, b / case.scale)
-    v = _correlations(case, alpha)
-    l1 = {"l2": 0.0, "l1": lam}.get(norm, lam * ratio[0] if ratio else 0.0)
-    v = v - {"l2": lam, "l1": 0.0}.get(norm, lam * (1 - ratio[0]) if ratio else 0.0) * w
-    return float(np.where(w != 0, np.abs(v - l1 * np.sign(w)), np.maximum(np.abs(v) - l1, 0)).max(initial=0.0))
+    l1, l2 = _strengths(case)
+    low, high = _box(case)
+    v = _correlations(case, alpha) - l2 * w
+    # At a bound the pull may go on outwards.
+    least = np.where(w <= low, -np.inf, l1 * np.where(w > 0, 1, -1))
+    most = np.where(w >= high, np.inf, l1 * np.where(w < 0, -1, 1))
+    return float(np.maximum(np.maximum(least - v, v - most), 0).max(initial=0.0))
 
 
 # ---- the quadratic program -------------------------------------------------------------------------------------------
@@ -496,12 +523,6 @@ def _split(case, coefficients):
     return coefficients[:-1], float(coefficients[-1] * (case.scale if case.intercept == "penalised" else 1.0))
 
 
-def _strengths(case):
-    """Factors of ``|w|`` and of ``w^2 / 2``."""
-    norm, lam, *ratio = case.penalty
-    return {"l2": (0.0, lam), "l1": (lam, 0.0)}.get(norm, (lam * ratio[0], lam * (1 - ratio[0])) if ratio else None)
-
-
 def _clarabel_machine(case):
     """Coefficients ``c = u - v``, scores ``X c``, slacks ``e`` and ``r``; every loss is a quadratic of its slacks."""
     X, penalised = _design(case)
@@ -539,6 +560,9 @@ def _clarabel_machine(case):
     at_most(r=minus, bound=0.0)
     at_most(c=identity(d), t=-identity(d), bound=0.0, m=d)
     at_most(c=-identity(d), t=-identity(d), bound=0.0, m=d)
+    for sign, ends in zip((-1, 1), _box(case), strict=True):
+        some = np.flatnonzero(np.isfinite(ends))
+        at_most(c=sign * identity(d).tocsr()[some], bound=sign * ends[some], m=some.size)
     A, h = sp.vstack(rows).tocsc(), np.concatenate(right)
     cones = [clarabel.NonnegativeConeT(h.size)]
     return _split(case, _clarabel(P, q, A, h, cones)[:d])
@@ -609,7 +633,10 @@ def _scipy_logistic(case):
         return (X.T * (s * t * (1 - t) / T)) @ X + np.diag(l2 * penalised)
 
     d = X.shape[1]
-    if l1 == 0.0:
+    low, high = _box(case)
+    if case.intercept == "free":
+        low, high = np.append(low, -np.inf), np.append(high, np.inf)
+    if l1 == 0.0 and case.penalty[0] != "bounded":
         result = minimize(smooth, np.zeros(d), jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-9})
         return _split(case, result.x)
 
@@ -618,9 +645,8 @@ def _scipy_logistic(case):
         return value + l1 * (penalised @ u[:d] + penalised @ u[d:]), np.append(g, -g) + l1 * np.tile(penalised, 2)
 
     options = {"maxiter": 20000, "maxfun": 200000, "ftol": 1e-15, "gtol": 1e-10}
-    result = minimize(
-        parts, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d), options=options
-    )
+    both = [(0, end) for end in high] + [(0, -end) for end in low]
+    result = minimize(parts, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=both, options=options)
     return _split(case, result.x[:d] - result.x[d:])
 
 

@@ -1,5 +1,7 @@
 """Problem: certificates against the referee, weak duality, feasible points, intercepts, scalings."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +14,7 @@ from maxmargin import Certificate, Point, Problem, minimize
 from maxmargin.loop.certificate import certify_point as certify
 from maxmargin.operators import Columns, KernelGram, PrecomputedGram, Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
-from maxmargin.parts.penalties import L1, L2, ElasticNet
+from maxmargin.parts.penalties import L1, L2, Bounded, ElasticNet
 from maxmargin.solvers import SMO, DualCoordinate
 
 LOSSES = [
@@ -24,7 +26,14 @@ LOSSES = [
     ("epsilon", 0.1),
     ("squared epsilon", 0.1),
 ]
-PENALTIES = [("l2", 0.7), ("l1", 0.7), ("elastic net", 0.7, 0.4)]
+LOW, HIGH = np.array([-1e6, 0.0, -math.inf]), np.array([1e6, math.inf, 0.0])
+PENALTIES = [
+    ("l2", 0.7),
+    ("l1", 0.7),
+    ("elastic net", 0.7, 0.4),
+    ("bounded", 0.7, 0.4, LOW, HIGH),
+    ("bounded", 0.7, 1.0, LOW, HIGH),
+]
 INTERCEPTS = ["free", "penalised", None]
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=[loss[0] for loss in LOSSES])
@@ -47,6 +56,8 @@ def pose(loss, penalty, intercept, seed, *, kernel=None, n=14, d=3, offset=0.0, 
 def random_point(problem, seed, size=1.0):
     rng = np.random.default_rng(seed + 1)
     w = rng.normal(size=problem.operator.n_features if not problem.kernelised else problem.operator.n_samples)
+    if isinstance(problem.penalty, Bounded):
+        w = np.clip(w, problem.penalty.low, problem.penalty.high)
     b = 0.0 if problem.intercept is None else float(rng.normal())
     return Point(size * w, size * b, size * rng.normal(size=problem.operator.n_samples))
 
@@ -216,6 +227,13 @@ def test_a_pair_below_its_own_dual_is_not_optimal():
 def test_kernels_need_an_l2_penalty(penalty):
     with pytest.raises(ValueError, match=f"A kernel needs an L2 penalty.*{type(penalty).__name__}"):
         Problem(PrecomputedGram(np.eye(2)), np.array([1.0, -1.0]), Hinge(), penalty, np.ones(2))
+
+
+def test_coefficients_outside_of_their_bounds_prove_nothing():
+    problem = pose(("squared", 1.0), PENALTIES[3], "free", 0).build()
+    certificate = certify(problem, Point(np.array([0.0, -1e-300, 0.0]), 0.0, np.zeros(14)))
+    assert certificate.primal == math.inf
+    assert not certificate.relative_gap <= 1.0
 
 
 # ---- the referee itself ----------------------------------------------------------------------------------------------

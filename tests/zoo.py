@@ -30,7 +30,7 @@ LOSSES = {
     "epsilon": losses.EpsilonInsensitive,
     "squared epsilon": losses.SquaredEpsilonInsensitive,
 }
-PENALTIES = {"l2": penalties.L2, "l1": penalties.L1, "elastic net": penalties.ElasticNet}
+PENALTIES = {"l2": penalties.L2, "l1": penalties.L1, "elastic net": penalties.ElasticNet, "bounded": penalties.Bounded}
 KERNELS = {
     "linear": (kernels.Linear(), pairwise.linear_kernel),
     "rbf": (kernels.RBF(0.5), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5)),
@@ -286,7 +286,33 @@ def _degenerate():
     yield machine("huge C, logistic", overlapping, y, loss=("logistic", 1.0), s=1e6, hard_for=SLOW)
     yield machine("huge C, squared hinge", overlapping, y, loss=("squared hinge", 1.0), s=1e6, hard_for=SLOW)
     yield machine("weights 1:1000, logistic", overlapping, y, loss=("logistic", 1.0), s=rare)
+    yield from _bounded()
     yield machine("large targets", overlapping, 1e3 * y + 1e4, loss=("squared", 1.0))
+
+
+def _bounded():
+    """Elastic nets within bounds; some of the bounds are met, some are not, one fixes a coefficient."""
+    X, y = blobs(40, 4, seed=22, apart=0.5)
+    R, t = line(40, 4, seed=23)
+    inf = np.inf
+    low, high = np.array([-0.05, 0.0, -inf, 0.0]), np.array([0.1, inf, 0.05, 0.0])
+    positive = np.zeros(4), np.full(4, inf)
+    for intercept in ("free", "penalised", None):
+        options = {"intercept": intercept, "scale": 2.0}
+        label = f"intercept {intercept}"
+        for loss in (("hinge", 1.0), ("squared hinge", 1.0), ("logistic", 1.0)):
+            yield machine(f"bounded ridge, {loss[0]}, {label}", X, y, loss=loss, **options,
+                          penalty=("bounded", 0.7, 0.0, low, high))  # fmt: skip
+        yield machine(f"positive ridge, {label}", R, t, loss=("squared", 1.0), **options,
+                      penalty=("bounded", 0.7, 0.0, *positive))  # fmt: skip
+        yield machine(f"positive lasso, {label}", R, t, loss=("squared", 1.0), **options,
+                      penalty=("bounded", 0.7, 1.0, *positive))  # fmt: skip
+        yield machine(f"bounded lasso, logistic, {label}", X, y, loss=("logistic", 1.0), **options,
+                      penalty=("bounded", 0.7, 1.0, low, high))  # fmt: skip
+    yield machine("bounded elastic net, squared epsilon", R, t, loss=("squared epsilon", 0.1),
+                  penalty=("bounded", 0.7, 0.4, low, high))  # fmt: skip
+    yield machine("nothing but a box", R, t, loss=("squared", 1.0), intercept=None,
+                  penalty=("bounded", 0.0, 1.0, np.full(4, -0.3), np.full(4, 0.4)))  # fmt: skip
 
 
 def _kernels():

@@ -147,7 +147,7 @@ def compiled_methods(cls: Class) -> Class:
     """Let compiled loops call the public methods of a ``NamedTuple`` class.
 
     Numba ties a method's name to one list of parameters, whatever the class, so a name must mean the same everywhere:
-    ``loss.value(z, y)`` but ``penalty.cost(w)``.
+    ``loss.value(z, y)`` but ``penalty.cost(w, j)``.
     """
     if not getattr(cls, "_fields", ()):
         raise TypeError(f"{cls.__name__} must be a NamedTuple with at least one field to be used in compiled loops.")

@@ -56,22 +56,22 @@ class Loss(Protocol):
 
 
 class Penalty(Protocol):
-    """A convex, separable function of the coefficients."""
+    """A convex, separable function of the coefficients, which is zero at zero. ``j`` is the number of a coefficient."""
 
     @property
     def lam(self) -> float:
         """Strength of the penalty."""
 
-    def cost(self, w: float) -> float:
-        """Penalty of one coefficient."""
+    def cost(self, w: float, j: int) -> float:
+        """Penalty of one coefficient; infinite where it must not be."""
 
-    def conjugate_cost(self, v: float) -> float:
+    def conjugate_cost(self, v: float, j: int) -> float:
         """``sup_w v w - cost(w)``; infinite outside of its domain."""
 
-    def dual_limit(self) -> float:
-        """Largest ``|v|`` for which ``conjugate_cost(v)`` is finite."""
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        """Ends of the interval around zero in which ``conjugate_cost(v, j)`` is finite."""
 
-    def prox(self, v: float, step: float) -> float:
+    def prox(self, v: float, step: float, j: int) -> float:
         """``argmin_w cost(w) + (w - v)^2 / (2 step)``."""
 
 

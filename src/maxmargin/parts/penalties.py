@@ -1,6 +1,6 @@
-"""Penalties on the coefficients: ridge, LASSO and their sum.
+"""Penalties on the coefficients: ridge, LASSO, their sum, and these within bounds.
 
-All are separable, so each is given for one coefficient ``w``; ``lam`` is the strength.
+All are separable, so each is given for one coefficient ``w``, whose number is ``j``; ``lam`` is the strength.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 from maxmargin._jit import compiled_methods
+from maxmargin.protocols import Float, Penalty
 
 
 @compiled_methods
@@ -17,16 +18,16 @@ class L2(NamedTuple):
 
     lam: float = 1.0
 
-    def cost(self, w: float) -> float:
+    def cost(self, w: float, j: int) -> float:
         return 0.5 * self.lam * w * w
 
-    def conjugate_cost(self, v: float) -> float:
+    def conjugate_cost(self, v: float, j: int) -> float:
         return 0.5 * v * v / self.lam
 
-    def dual_limit(self) -> float:
-        return math.inf
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        return -math.inf, math.inf
 
-    def prox(self, v: float, step: float) -> float:
+    def prox(self, v: float, step: float, j: int) -> float:
         return v / (1.0 + step * self.lam)
 
 
@@ -36,16 +37,16 @@ class L1(NamedTuple):
 
     lam: float = 1.0
 
-    def cost(self, w: float) -> float:
+    def cost(self, w: float, j: int) -> float:
         return self.lam * abs(w)
 
-    def conjugate_cost(self, v: float) -> float:
+    def conjugate_cost(self, v: float, j: int) -> float:
         return 0.0 if abs(v) <= self.lam else math.inf
 
-    def dual_limit(self) -> float:
-        return self.lam
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        return -self.lam, self.lam
 
-    def prox(self, v: float, step: float) -> float:
+    def prox(self, v: float, step: float, j: int) -> float:
         return math.copysign(max(abs(v) - step * self.lam, 0.0), v)
 
 
@@ -56,15 +57,66 @@ class ElasticNet(NamedTuple):
     lam: float = 1.0
     ratio: float = 0.5
 
-    def cost(self, w: float) -> float:
-        return self.lam * (self.ratio * abs(w) + 0.5 * (1.0 - self.ratio) * w * w)
+    def cost(self, w: float, j: int) -> float:
+        return self.lam * self.ratio * abs(w) + 0.5 * (self.lam * (1.0 - self.ratio)) * w * w
 
-    def conjugate_cost(self, v: float) -> float:
+    def conjugate_cost(self, v: float, j: int) -> float:
         return 0.5 * max(abs(v) - self.lam * self.ratio, 0.0) ** 2 / (self.lam * (1.0 - self.ratio))
 
-    def dual_limit(self) -> float:
-        return math.inf
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        return -math.inf, math.inf
 
-    def prox(self, v: float, step: float) -> float:
-        shrunk = max(abs(v) - step * self.lam * self.ratio, 0.0)
-        return math.copysign(shrunk / (1.0 + step * self.lam * (1.0 - self.ratio)), v)
+    def prox(self, v: float, step: float, j: int) -> float:
+        shrunk = max(abs(v) - step * (self.lam * self.ratio), 0.0)
+        return math.copysign(shrunk / (1.0 + step * (self.lam * (1.0 - self.ratio))), v)
+
+
+@compiled_methods
+class Bounded(NamedTuple):
+    """``lam (ratio |w| + (1 - ratio) w^2 / 2)`` where ``low_j <= w <= high_j``, and infinite elsewhere.
+
+    ``0 <= ratio <= 1``, and ``lam`` may be zero. Zero has to be within the bounds, which may be infinite, so that it
+    costs nothing. Coefficients after the last bound, such as a penalised intercept, have none.
+    """
+
+    lam: float
+    ratio: float
+    low: Float
+    high: Float
+
+    def cost(self, w: float, j: int) -> float:
+        if j < self.low.shape[0] and not (self.low[j] <= w <= self.high[j]):
+            return math.inf
+        return self.lam * self.ratio * abs(w) + 0.5 * (self.lam * (1.0 - self.ratio)) * w * w
+
+    def conjugate_cost(self, v: float, j: int) -> float:
+        excess, ridge, end = max(abs(v) - self.lam * self.ratio, 0.0), self.lam * (1.0 - self.ratio), math.inf
+        if excess == 0.0:
+            return 0.0
+        if j < self.low.shape[0]:
+            end = self.high[j] if v > 0.0 else -self.low[j]
+        if ridge == 0.0:
+            return excess * end if end > 0.0 else 0.0
+        # The maximiser is excess / ridge, or the bound before it.
+        return 0.5 * excess * excess / ridge if excess <= ridge * end else end * (excess - 0.5 * ridge * end)
+
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        if self.lam * (1.0 - self.ratio) > 0.0:
+            return -math.inf, math.inf
+        least, most = -self.lam, self.lam
+        if j < self.low.shape[0]:
+            least = -math.inf if self.low[j] > -math.inf else least
+            most = math.inf if self.high[j] < math.inf else most
+        return least, most
+
+    def prox(self, v: float, step: float, j: int) -> float:
+        shrunk = max(abs(v) - step * (self.lam * self.ratio), 0.0)
+        w = math.copysign(shrunk / (1.0 + step * (self.lam * (1.0 - self.ratio))), v)
+        return min(max(w, self.low[j]), self.high[j]) if j < self.low.shape[0] else w
+
+
+def strengths(penalty: Penalty) -> tuple[float, float]:
+    """Strength of ``|w|_1`` and of ``|w|^2 / 2``, without bounds."""
+    if isinstance(penalty, (ElasticNet, Bounded)):
+        return penalty.lam * penalty.ratio, penalty.lam * (1.0 - penalty.ratio)
+    return (penalty.lam, 0.0) if isinstance(penalty, L1) else (0.0, penalty.lam)

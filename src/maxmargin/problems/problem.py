@@ -26,13 +26,14 @@ from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
-from maxmargin.parts.penalties import L2
+from maxmargin.parts.penalties import L2, Bounded, strengths
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
     conjugate_costs,
     depth,
+    dual_excess,
     error_of_conjugate_penalty,
     error_of_conjugates,
     error_of_losses,
@@ -74,6 +75,8 @@ class Problem:
             raise ValueError(
                 f"A kernel needs an L2 penalty, the norm of its function space; got {type(self.penalty).__name__}."
             )
+        if isinstance(self.penalty, Bounded):
+            _check_bounds(self.penalty, cast("Features", self.operator).n_features)
 
     @property
     def lam(self) -> float:
@@ -260,11 +263,10 @@ class Problem:
         alpha = _clipped(self.loss, alpha, self.y, self.s)
         if self.free_intercept:
             alpha = balanced(alpha, self.communicator)
-        limit = self.penalty.dual_limit()
-        if math.isfinite(limit):
+        if strengths(self.penalty)[1] == 0.0:  # or there are no limits
             slack = 1e-14  # the next product rounds differently, by more if large columns cancel
-            while (largest := float(np.abs(self.dual_coefficients(alpha)).max(initial=0.0))) > limit:
-                alpha = alpha * max(0.0, limit / largest - slack)
+            while (excess := dual_excess(self.penalty, self.dual_coefficients(alpha))) > 1.0:
+                alpha = alpha * max(0.0, 1.0 / excess - slack)
                 slack *= 100.0
         return alpha
 
@@ -315,7 +317,7 @@ class Problem:
         else:
             cost = _costs(self.penalty, point.w)
         if column := self.penalised_column:
-            cost += self.penalty.cost(point.b / column)
+            cost += self.penalty.cost(point.b / column, point.w.size)
         return cost
 
     def _conjugate_penalty(self, alpha: Float, z: Float, errors: Float, sums: SampleSums) -> tuple[float, float]:
@@ -332,7 +334,7 @@ class Problem:
         conjugate = 0.5 * float(alpha @ z)
         if column := self.penalised_column:
             of_column = np.array([column * sums.balance]), np.array([column * growth(depth(n)) * sums.size])
-            conjugate += self.penalty.conjugate_cost(float(of_column[0][0]))
+            conjugate += self.penalty.conjugate_cost(float(of_column[0][0]), 0)
             error += error_of_conjugate_penalty(self.penalty, *of_column, sums.conjugate_sizes)
         return conjugate, error
 
@@ -340,6 +342,18 @@ class Problem:
         """``X^T alpha``, with the column of a penalised intercept."""
         v = self.operator.adjoint(alpha)
         return np.append(v, column * self.sums(alpha.sum())[0]) if (column := self.penalised_column) else v
+
+
+def _check_bounds(penalty: Bounded, n_features: int) -> None:
+    low, high = penalty.low, penalty.high
+    if low.shape != (n_features,) or high.shape != (n_features,):
+        raise ValueError(
+            f"Each of the {n_features} coefficients needs a bound below and above; got arrays of shape {low.shape} and "
+            f"{high.shape}."
+        )
+    if not ((low <= 0.0) & (high >= 0.0)).all():
+        j = int(np.argmin((low <= 0.0) & (high >= 0.0)))
+        raise ValueError(f"Bounds have to include 0; those of coefficient {j} are {low[j]:g} and {high[j]:g}.")
 
 
 @compiled
@@ -403,7 +417,7 @@ def _dual_box(loss: Loss, y: Float, s: Float) -> tuple[Float, Float]:
 def _costs(penalty: Penalty, w: Float) -> float:
     total = 0.0
     for j in range(w.shape[0]):
-        total += penalty.cost(w[j])
+        total += penalty.cost(w[j], j)
     return total
 
 

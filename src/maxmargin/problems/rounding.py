@@ -10,7 +10,8 @@ operations per sample and one pass over the data in a fit, for the norms of the 
 * Coefficients ``X^T alpha`` are wrong by at most ``g ||alpha|| ||x_j||`` each.
 * Dual variables whose sum should be zero miss it by a share of their heavier side. Scaled down by that share they are
   feasible; the conjugates are convex and zero at zero, so that costs at most the same share of them.
-* An L1 penalty allows ``X^T alpha`` within limits. Where these may be exceeded, smaller variables are feasible.
+* An L1 penalty allows ``X^T alpha`` within limits. Where these may be exceeded, smaller variables are feasible, unless
+  a limit is zero.
 """
 
 from __future__ import annotations
@@ -132,13 +133,10 @@ def imbalance(sums: SampleSums, n_samples: int) -> float:
 def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjugates: float) -> float:
     """Of the penalty's conjugate at ``v``, whose entries are wrong by up to ``errors``.
 
-    If these have limits, the variables have to shrink, and the sum of the ``conjugates`` with them.
+    Where these may exceed a limit, the variables have to shrink, and the sum of the ``conjugates`` with them.
     """
-    limit, reach = penalty.dual_limit(), np.abs(v) + errors
-    if math.isfinite(limit):
-        return max(0.0, float(reach.max(initial=0.0)) / limit - 1.0 + 4.0 * DOUBLE) * conjugates
-    cost = conjugate_costs(penalty, np.abs(v))
-    return conjugate_costs(penalty, reach) - cost + growth(v.size) * cost
+    share, cost, more = _reach_of_conjugate_penalty(penalty, v, np.broadcast_to(errors, v.shape))
+    return (share * conjugates if conjugates > 0.0 else 0.0) + more + growth(v.size + 4) * (cost + more)
 
 
 def total_error(sizes: Float, errors: Float) -> float:
@@ -164,5 +162,41 @@ def conjugate_costs(penalty: Penalty, v: Float) -> float:
     """The penalty's conjugate."""
     total = 0.0
     for j in range(v.shape[0]):
-        total += penalty.conjugate_cost(v[j])
+        total += penalty.conjugate_cost(v[j], j)
     return total
+
+
+@compiled
+def dual_excess(penalty: Penalty, v: Float) -> float:
+    """The largest quotient of an entry of ``v`` and the limit on its side: where it is above 1, ``v`` has no conjugate.
+
+    It is infinite where the limit is zero and the entry is not.
+    """
+    largest = 0.0
+    for j in range(v.shape[0]):
+        low, high = penalty.dual_limits(j)
+        end, size = (high, v[j]) if v[j] > 0.0 else (-low, -v[j])
+        if size > 0.0:
+            largest = max(largest, size / end if end > 0.0 else math.inf)
+    return largest
+
+
+@compiled
+def _reach_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float) -> tuple[float, float, float]:
+    """How much may have to be taken from ``v`` to be within the limits, its conjugate, and how much larger that may be.
+
+    The conjugate of each entry grows with the distance from zero, on either side.
+    """
+    share, cost, more = 0.0, 0.0, 0.0
+    for j in range(v.shape[0]):
+        low, high = penalty.dual_limits(j)
+        least, most = v[j] - errors[j], v[j] + errors[j]
+        if most > 0.0 and high < math.inf:
+            share = max(share, most / high - 1.0 + 4.0 * DOUBLE if high > 0.0 else math.inf)
+        if least < 0.0 and low > -math.inf:
+            share = max(share, least / low - 1.0 + 4.0 * DOUBLE if low < 0.0 else math.inf)
+        own = penalty.conjugate_cost(min(max(v[j], low), high), j)
+        ends = penalty.conjugate_cost(max(least, low), j), penalty.conjugate_cost(min(most, high), j)
+        cost += own
+        more += max(ends[0] - own, ends[1] - own, 0.0)
+    return share, cost, more

@@ -12,6 +12,7 @@ from maxmargin._jit import compiled
 from maxmargin.operators import Bordered
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
+from maxmargin.problems.rounding import dual_excess
 from maxmargin.protocols import Float, Loss, Penalty
 from maxmargin.solvers.solver import Needs, Solver, State
 
@@ -167,9 +168,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         """Sets: ``primal``, ``dual`` of the variables scaled to the limit, less what balancing them may cost."""
         steps = state.steps
         penalised = state.bordered.penalised
-        largest = float(np.abs(state.v[:penalised]).max(initial=0.0))
-        limit = problem.penalty.dual_limit()
-        factor = limit / largest if largest > limit else 1.0
+        factor = 1.0 / max(1.0, dual_excess(problem.penalty, state.v[:penalised]))
         a = factor * state.a
         cost, conjugate, _ = _penalty_gap(problem.penalty, penalised, state.theta, factor * state.v, steps)
         state.primal = problem.losses(state.z) + cost
@@ -262,7 +261,7 @@ def _first_width(problem: Problem) -> float:
     """The width at which the proximal term is as curved as the dual along one variable."""
     rows = problem.features
     weight, squares = problem.sums(problem.s.sum(), rows.squared_lengths().sum())
-    width = weight * squares / rows.total_samples**2 / problem.lam
+    width = weight * squares / rows.total_samples**2 / max(problem.lam, LEAST)
     return min(max(width, LEAST), MOST) if width > 0.0 else 1.0
 
 
@@ -286,7 +285,7 @@ def _proximal_step(penalty: Penalty, penalised: int, theta: Float, steps: Float)
     """The proximal step of the penalty from ``theta``; coefficients without a penalty stay."""
     out = theta.copy()
     for j in range(penalised):
-        out[j] = penalty.prox(theta[j], steps[j])
+        out[j] = penalty.prox(theta[j], steps[j], j)
     return out
 
 
@@ -301,9 +300,9 @@ def _penalty_gap(penalty: Penalty, penalised: int, theta: Float, v: Float, steps
     for j in range(theta.shape[0]):
         inside = 0.0
         if j < penalised:
-            limit = penalty.dual_limit()
-            inside = min(max(v[j], -limit), limit)
-            c, f = penalty.cost(theta[j]), penalty.conjugate_cost(inside)
+            low, high = penalty.dual_limits(j)
+            inside = min(max(v[j], low), high)
+            c, f = penalty.cost(theta[j], j), penalty.conjugate_cost(inside, j)
             cost += c
             conjugate += f
             gap += max(c + f - theta[j] * inside, 0.0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.parts.penalties import L1, ElasticNet
+from maxmargin.parts.penalties import strengths
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Loss, Vectors
 
@@ -23,16 +23,9 @@ class Candidate(NamedTuple):
     value: float
 
 
-def strengths(problem: Problem) -> tuple[float, float]:
-    """Strength of ``|w|_1`` and of ``|w|^2 / 2``."""
-    penalty = problem.penalty
-    ratio = penalty.ratio if isinstance(penalty, ElasticNet) else float(isinstance(penalty, L1))
-    return problem.lam * ratio, problem.lam * (1.0 - ratio)
-
-
 def penalty_at(problem: Problem, w: Float, b: float) -> float:
     """The penalty of coefficients and intercept."""
-    l1, l2 = strengths(problem)
+    l1, l2 = strengths(problem.penalty)
     if column := problem.penalised_column:
         w = np.append(w, b / column)
     return l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
@@ -53,7 +46,7 @@ def candidate(problem: Problem, alpha: Float) -> Candidate:
 
 def _conjugate(problem: Problem, v: Float) -> float:
     """``penalty*(v)`` in its domain."""
-    l1, l2 = strengths(problem)
+    l1, l2 = strengths(problem.penalty)
     return 0.5 * float((np.maximum(np.abs(v) - l1, 0.0) ** 2).sum()) / l2 if l2 > 0.0 else 0.0
 
 

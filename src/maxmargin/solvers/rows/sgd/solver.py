@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin.numerics.grid import lowest_on_grid
 from maxmargin.numerics.sampling import ORDERS, PERMUTATION, seeded
 from maxmargin.operators.vectors import DenseVectors
-from maxmargin.parts.penalties import L1, L2, ElasticNet
+from maxmargin.parts.penalties import L1, L2, ElasticNet, strengths
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index
@@ -21,7 +21,6 @@ from maxmargin.solvers.rows.sgd.duals import (
     candidate,
     mean_value,
     penalty_at,
-    strengths,
 )
 from maxmargin.solvers.rows.sgd.loops import FourAhead, InTurn, Recipe, Stretch, is_unbounded, walk_epochs
 from maxmargin.solvers.solver import Needs, Solver, State, check_options
@@ -184,7 +183,7 @@ class SGD(Solver[Problem, "SGDState"]):
     def _recipe(self, problem: Problem, state: SGDState) -> Recipe:
         """What the steps of a round have in common."""
         rows, m = problem.rows, max(1, state.order.size)
-        l1, l2 = strengths(problem)
+        l1, l2 = strengths(problem.penalty)
         penalised = float(problem.penalised_column > 0.0)
         snapshot = math.ceil(SNAPSHOT_WORK * rows.n_features * rows.n_samples / max(1, rows.entries))
         decay, power = {
