@@ -15,11 +15,15 @@ from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Array, Float, Vectors
 from maxmargin.threads import Workers
 
+BALANCED = 1e-12  # relative, and a root of samples more: by how much variables may be changed to have the sum zero
 COLUMN_WORK = 4  # entries: what it takes to begin with a sparse column, beside its own
 
 
 class Beyond(NamedTuple):
-    """The products of columns with a vector, as far as they may be larger than a level."""
+    """The products of columns with a vector, as far as they may be larger than a level.
+
+    What is certain holds for the exact products, and if rounding is taken from the vector that kept its sum from zero.
+    """
 
     v: Float  # ``X^T alpha``, zero where that is certainly within the level
     certain: Array  # where it is
@@ -100,7 +104,8 @@ class Columns:
         """The same from products that are known, unless it costs as much as new ones for all columns. Sets: `_spent`."""
         first, second = anchors[0], anchors[-1]
         p, q, rest, size = _decomposed(alpha, first.alpha, second.alpha)
-        reach = (rest + (growth(self.terms()[1]) + 8.0 * DOUBLE) * size) * (1.0 + 8.0 * DOUBLE)
+        rounding = growth(self.terms()[1]) + 8.0 * DOUBLE + BALANCED + 2e-14 * math.sqrt(self.n_samples)
+        reach = (rest + rounding * size) * (1.0 + 8.0 * DOUBLE)
         v, certain = np.empty(self.n_features), np.empty(self.n_features, dtype=np.bool_)
         left = self._work - self._spent
         lengths = self.column_lengths()

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf
 
 from maxmargin.operators.column_gram import ColumnGram
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L1, ElasticNet
+from maxmargin.parts.penalties import L1, Bounded, ElasticNet, strengths
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.columns.working_set.loops import (
@@ -42,13 +42,12 @@ class Terms(NamedTuple):
     def of(cls, problem: Problem) -> Self | None:
         """Those of a problem with the squared loss, if its penalty has an L1 part or bounds."""
         penalty, d = problem.penalty, problem.operator.n_features  # type: ignore[attr-defined]
+        if not isinstance(penalty, (L1, ElasticNet, Bounded)):
+            return None
         h = problem.s * cast("Squared", problem.loss).curvature
-        low, high = np.full(d, -np.inf), np.full(d, np.inf)
-        if isinstance(penalty, L1):
-            return cls(h, penalty.lam, 0.0, low, high)
-        if isinstance(penalty, ElasticNet):
-            return cls(h, penalty.lam * penalty.ratio, penalty.lam * (1.0 - penalty.ratio), low, high)
-        return None
+        if isinstance(penalty, Bounded):
+            return cls(h, *strengths(penalty), penalty.low, penalty.high)
+        return cls(h, *strengths(penalty), np.full(d, -np.inf), np.full(d, np.inf))
 
 
 @dataclass(kw_only=True)
