@@ -156,6 +156,8 @@ class Problem:
         """Whether a point has as many coefficients and dual variables as this problem."""
         if isinstance(self.operator, MATRICES) and point.w.size != self.operator.n_features:
             return False
+        if isinstance(self.operator, Columns) and point.alpha is None:
+            return True
         return point.alpha is not None and point.alpha.size == self.operator.n_samples
 
     def certify(self, point: Point) -> Certificate:
@@ -164,11 +166,30 @@ class Problem:
             return UNKNOWN
         if not isinstance(self.operator, MATRICES):
             return self._certify_expansion(point)
+        if isinstance(self.operator, Columns):
+            return self._certify_columns(point, self.operator)
         if point.alpha is None:
             return self.completed(point)[1]
         alpha = self.feasible(point.alpha)
         z, v = self.operator.products(point.w, alpha)
         return self._certificate(point, z, alpha, v, self.operator.products_passes)
+
+    def _certify_columns(self, point: Point, columns: Columns) -> Certificate:
+        """The certificate over columns, of which those need not be read whose products certainly cost nothing."""
+        before = columns.read
+        z = columns.apply(point.w)
+        alpha = self.slopes(z + point.b) if point.alpha is None else point.alpha
+        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        if self.free_intercept:
+            alpha = balanced(alpha)
+        found = columns.beyond(alpha, strengths(self.penalty)[0])
+        border = np.full(1 if self.penalised_column else 0, self.penalised_column * alpha.sum())
+        excess = dual_excess(self.penalty, np.append(found.v, border))
+        if excess > 1.0:
+            share = max(0.0, 1.0 / excess - 1e-14)
+            alpha, found = alpha * share, found.scaled(share)
+        used = np.count_nonzero(point.w) / max(1, point.w.size)
+        return self._certificate(point, z, alpha, found.v, float(used + columns.read - before), found.certain)
 
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
@@ -183,8 +204,13 @@ class Problem:
             alpha = np.zeros_like(alpha)
         return replace(point, alpha=alpha), certificate
 
-    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
-        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
+    def _certificate(
+        self, point: Point, z: Float, alpha: Float, v: Float, passes: float, certain: Array | None = None
+    ) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``.
+
+        Where that is ``certain`` to cost nothing, ``v`` is zero, and no error makes it cost more.
+        """
         rows, n = cast("Features", self.operator), self.total_samples
         of_scores, of_coefficients = rows.terms()
         lengths = rows.column_lengths()
@@ -194,6 +220,8 @@ class Problem:
         primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
         share = imbalance(sums, n) if self.free_intercept else 0.0
         errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
+        if certain is not None:
+            errors[certain] = 0.0
         if column := self.penalised_column:
             v, errors = np.append(v, column * sums.balance), np.append(errors, column * growth(depth(n)) * sums.size)
         dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))

@@ -177,7 +177,8 @@ def conjugate_costs(penalty: Penalty, v: Float) -> float:
     """The penalty's conjugate."""
     total = 0.0
     for j in range(v.shape[0]):
-        total += penalty.conjugate_cost(v[j], j)
+        if v[j] != 0.0:  # or it is zero
+            total += penalty.conjugate_cost(v[j], j)
     return total
 
 
@@ -204,6 +205,8 @@ def _reach_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float) -> tu
     """
     share, cost, more = 0.0, 0.0, 0.0
     for j in range(v.shape[0]):
+        if v[j] == 0.0 and errors[j] == 0.0:
+            continue
         low, high = penalty.dual_limits(j)
         least, most = v[j] - errors[j], v[j] + errors[j]
         if most > 0.0 and high < math.inf:

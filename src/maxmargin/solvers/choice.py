@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from maxmargin.operators import Chunks, Columns, Sharded
+from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -43,6 +44,7 @@ class Traits:
     entries: int = 0  # that are stored
     l1: bool = False  # a penalty with an L1 part
     columns: bool = False  # samples are seen as columns of features
+    squares: bool = False  # the squared loss
     kernelised: bool = False  # samples are seen through a kernel matrix
     in_memory: bool = True
     max_time: float | None = None
@@ -58,14 +60,14 @@ class Traits:
         if isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised):
             gram = problem.gram
             return cls(gram.n_samples, 0, kernelised=True, max_time=max_time)
-        columns = isinstance(problem.operator, Columns)
         rows: Any = problem.operator
         return cls(
             n_samples=rows.total_samples if isinstance(rows, Sharded) else rows.n_samples,
             n_features=rows.n_features,
             entries=rows.entries,
             l1=isinstance(problem, Problem) and not isinstance(problem.penalty, L2),
-            columns=columns,
+            columns=isinstance(problem.operator, Columns),
+            squares=isinstance(problem, Problem) and isinstance(problem.loss, Squared),
             in_memory=not isinstance(rows.rows if isinstance(rows, Sharded) else rows, Chunks),
             max_time=max_time,
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,
@@ -149,6 +151,7 @@ def table(traits: Traits) -> Choice:
     several classes at once                                         ``softmax_newton``
     the distance of two hulls (a hard margin, or nu), clients       ``saddle``
     the same in one place, or anything seen through a kernel        ``decomposition``
+    the squared loss and a penalty with an L1 part, by columns      ``working_set``
     a penalty with an L1 part                                       ``smoothed``
     clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
     clients                                                         ``newton``
@@ -180,6 +183,8 @@ def table(traits: Traits) -> Choice:
         )
     if t.of_hulls or t.kernelised:
         return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
+    if t.l1 and t.columns and t.squares:
+        return Choice("working_set", "few columns will have a coefficient, and the problem over them is solved exactly")
     if t.l1:
         return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
     return _for_clients(t) if t.clients else _for_rows(t)
