@@ -27,7 +27,7 @@ from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_m
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2, Bounded, strengths
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised, strengths
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
@@ -149,8 +149,12 @@ class Problem:
         return True
 
     def conclusion(self, certificate: Certificate) -> Status | None:
-        """Nothing: every problem of this kind has an optimum, and its gap says how far away that is."""
-        return None
+        """Nothing as a rule: every problem of this kind has an optimum, and its gap says how far away that is.
+
+        Coefficients beyond the reach of a problem without a penalty say that this has to be posed with a longer one.
+        """
+        beyond = isinstance(self.penalty, Unpenalised) and certificate.primal == math.inf > -certificate.dual
+        return Status.STALLED if beyond else None
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many coefficients and dual variables as this problem."""

@@ -89,20 +89,22 @@ def smaller_dimension(problem: Problem) -> int:
 class _Features:
     """A factor of ``A^T S A + lam I``."""
 
-    def __init__(self, solve: Callable[[Float], Float], moments: Float | None = None) -> None:
-        self.solve, self.moments = solve, moments
+    def __init__(
+        self, solve: Callable[[Float], Float], L: Float, roots: Float, moments: Float | None = None
+    ) -> None:
+        self.solve, self.L, self.roots, self.moments = solve, L, roots, moments
 
     @classmethod
     def factorised(cls, equations: NormalEquations) -> _Features | None:
         """The factor of a problem, and what of its right hand side was found with it."""
         G, moments = equations.gram_and_moments()
         G[np.diag_indices_from(G)] += equations.lam
-        solve = _inverse(G, equations)
-        return None if solve is None else cls(solve, moments)
+        found = _inverse(G, equations)
+        return None if found is None else cls(*found, moments)
 
     def of(self, equations: NormalEquations) -> _Features:
         """The same for targets, which may be others than those that it was made for."""
-        side = _Features(self.solve)
+        side = _Features(self.solve, self.L, self.roots)
         side.equations = equations
         moments, self.moments = self.moments, None
         if moments is None:
@@ -139,8 +141,8 @@ class _Samples:
             K[np.diag_indices_from(K)] += equations.lam / equations.s[used]
         elif equations.mean_x is not None:
             K += float(K.diagonal().mean()) / max(1, used.size)
-        solve = _inverse(K, equations)
-        return None if solve is None else cls(solve, used)
+        found = _inverse(K, equations)
+        return None if found is None else cls(found[0], used)
 
     equations: NormalEquations
     alpha: Float
@@ -180,15 +182,27 @@ class _Known(NamedTuple):
         return same and self.s is problem.s
 
 
+def triangle_of(operator: Operator) -> Float | None:
+    """A matrix with the singular values of ``S^(1/2) A``, if a problem over these samples was solved by features."""
+    with _lock:
+        known = _known.get(operator)
+    if known is None or not isinstance(known.side, _Features) or known.lam != 0.0:
+        return None
+    return np.asarray(np.tril(known.side.L) * known.side.roots[:, None])
+
+
 _known: WeakKeyDictionary[Operator, _Known] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def _inverse(H: Float, equations: NormalEquations) -> Callable[[Float], Float] | None:
-    """The map ``g -> H^-1 g`` by a factor of ``H`` with its diagonal scaled to one; ``None`` if it is nearly singular."""
+def _inverse(H: Float, equations: NormalEquations) -> tuple[Callable[[Float], Float], Float, Float] | None:
+    """The map ``g -> H^-1 g``, or ``None`` if ``H`` is nearly singular. Sets: ``H``.
+
+    And the lower factor of ``H`` after its diagonal was scaled to one, with the roots of the diagonal.
+    """
     diagonal = H.diagonal()
     if not H.size:
-        return lambda g: g.copy()
+        return (lambda g: g.copy()), H, diagonal
     if not (np.isfinite(diagonal).all() and float(diagonal.min()) > 0.0):
         return None
     scale = 1.0 / np.sqrt(diagonal)
@@ -207,4 +221,6 @@ def _inverse(H: Float, equations: NormalEquations) -> Callable[[Float], Float] |
         if info != 0:
             return None
         solve = lambda g: cast("Float", scale * dpotrs(L, scale * g, lower=1)[0])  # noqa: E731
-    return solve if float(L.diagonal().min()) > least else None
+    if not float(L.diagonal().min()) > least:
+        return None
+    return solve, L, 1.0 / scale
