@@ -50,6 +50,7 @@ KERNELS = {
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
 SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
+SLOW += ("kernel_coordinate", "conjugate_gradients")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
@@ -372,7 +373,8 @@ def _kernels():
     yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
     for kernel in ("sigmoid", "sigmoid of negative trace"):
         for intercept in ("free", None):
-            options = {"intercept": intercept, "hard_for": ("smo", "decomposition"), "convex": False}
+            hard_for = ("smo", "decomposition", "kernel_coordinate")
+            options = {"intercept": intercept, "hard_for": hard_for, "convex": False}
             yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
 
 

@@ -8,6 +8,8 @@ from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
+from maxmargin.solvers.kernels.kernel_cholesky import KernelCholesky as KernelCholesky
+from maxmargin.solvers.kernels.kernel_coordinate import KernelCoordinate as KernelCoordinate
 from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos as KernelPegasos
 from maxmargin.solvers.kernels.smo import SMO as SMO
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO as SimplifiedSMO

@@ -65,7 +65,8 @@ class Traits:
         """Those of a posed problem; ``clients`` is how many there will be, if they do not have their rows yet."""
         if isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised):
             gram = problem.gram
-            return cls(gram.n_samples, 0, kernelised=True, max_time=max_time)
+            squares = isinstance(problem, Problem) and isinstance(problem.loss, Squared)
+            return cls(gram.n_samples, 0, kernelised=True, squares=squares, max_time=max_time)
         rows: Any = problem.operator
         return cls(
             n_samples=rows.total_samples if isinstance(rows, Sharded) else rows.n_samples,
@@ -176,6 +177,7 @@ def table(traits: Traits) -> Choice:
     ==============================================================  ===================  ========================
     several classes at once                                         ``softmax_newton``
     the distance of two hulls (a hard margin, or nu), clients       ``saddle``
+    the squared loss through a kernel, up to 8000 samples           ``kernel_cholesky``  ``decomposition``
     the same in one place, or anything seen through a kernel        ``decomposition``
     least squares with an L2 penalty or none, few linear equations  ``cholesky``         ``svd``
     the same, many                                                  ``conjugate_gradients``
@@ -209,6 +211,9 @@ def table(traits: Traits) -> Choice:
         return Choice(
             "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
         )
+    if t.kernelised and t.squares and t.n_samples <= MOST_EQUATIONS:
+        few = f"its optimum solves {t.n_samples} linear equations, whose matrix is factorised at once"
+        return Choice("kernel_cholesky", few, (("decomposition", CORRECTIONS),))
     if t.of_hulls or t.kernelised:
         return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
     if t.linear_equations:

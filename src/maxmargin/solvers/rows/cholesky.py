@@ -98,7 +98,7 @@ class _Features:
     def factorised(cls, equations: NormalEquations) -> _Features | None:
         """The factor of a problem, and what of its right hand side was found with it."""
         G, moments = equations.gram_and_moments()
-        G[np.diag_indices_from(G)] += equations.lam
+        np.einsum("ii->i", G)[:] += equations.lam
         found = _inverse(G, equations)
         return None if found is None else cls(*found, moments)
 
@@ -138,7 +138,7 @@ class _Samples:
         if used.size < equations.s.size:
             K = K[np.ix_(used, used)]
         if equations.lam > 0.0:
-            K[np.diag_indices_from(K)] += equations.lam / equations.s[used]
+            np.einsum("ii->i", K)[:] += equations.lam / equations.s[used]
         elif equations.mean_x is not None:
             K += float(K.diagonal().mean()) / max(1, used.size)
         found = _inverse(K, equations)

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from maxmargin.operators import Bordered, Rows
+from maxmargin.operators import Bordered, DenseVectors, Rows
 from maxmargin.operators.sharded import sum_of_symmetric
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2, Unpenalised
@@ -64,7 +64,9 @@ class NormalEquations:
         total, moment = problem.sums(s.sum(), s @ problem.y)
         if total <= 0.0:
             return cls(problem, bordered, s, 0.0, np.zeros(bordered.size), 0.0)
-        return cls(problem, bordered, s, total, bordered.adjoint(s) / total, moment / total)
+        small = small_matrix(problem)
+        sums = bordered.adjoint(s) if small is None else s @ small
+        return cls(problem, bordered, s, total, sums / total, moment / total)
 
     @property
     def lam(self) -> float:
@@ -83,6 +85,8 @@ class NormalEquations:
 
     def adjoint(self, a: Float) -> Float:
         """``A^T a``."""
+        if self.in_hand is not None:
+            return np.asarray(a @ self.in_hand)
         if self.mean_x is None:
             return self.bordered.adjoint(a)
         own = np.append(self.bordered.own.adjoint(a), a.sum())
@@ -102,10 +106,7 @@ class NormalEquations:
     @cached_property
     def in_hand(self) -> Float | None:
         """The matrix ``A`` itself, if it is dense, in memory, and small."""
-        rows = self.problem.operator
-        if not isinstance(rows, Rows) or not isinstance(rows.matrix, np.ndarray) or rows.entries > CENTRED_ENTRIES:
-            return None
-        return self.matrix()
+        return None if small_matrix(self.problem) is None else self.matrix()
 
     def matrix(self) -> Float:
         """The matrix ``A`` of rows in memory, as a dense float64 array of its own, or that of the problem."""
@@ -172,6 +173,15 @@ class NormalEquations:
             return 0.5 * float(gradient @ gradient) / self.lam
         reach = cast("Unpenalised", self.problem.penalty).reach
         return float(reach @ np.abs(gradient)) - float(theta @ gradient)
+
+
+def small_matrix(problem: Problem) -> Float | None:
+    """The rows of a problem, if they are dense, in memory, and few."""
+    rows = problem.operator
+    if not isinstance(rows, Rows) or not isinstance(rows.vectors, DenseVectors) or rows.entries > CENTRED_ENTRIES:
+        return None
+    X = rows.vectors.X
+    return np.asarray(X, dtype=np.float64)
 
 
 def rounds_at_once(entries: int) -> int:
