@@ -22,6 +22,7 @@ from maxmargin import (
     OneClassSVM,
     Ridge,
     RidgeClassifier,
+    RidgeCV,
     SGDClassifier,
     SGDRegressor,
 )
@@ -54,6 +55,8 @@ ESTIMATORS = [
     Ridge(),
     Ridge(positive=True),
     RidgeClassifier(),
+    RidgeCV(),
+    RidgeCV(cv=3),
     KernelRidge(),
     KernelRidge(kernel="rbf", solver="kernel_coordinate"),
     LinearRegression(),

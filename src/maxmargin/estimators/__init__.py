@@ -14,6 +14,7 @@ from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
 from maxmargin.estimators.ridge import Ridge
 from maxmargin.estimators.ridge_classifier import RidgeClassifier
+from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
@@ -33,6 +34,7 @@ __all__ = [
     "NuSVR",
     "OneClassSVM",
     "Ridge",
+    "RidgeCV",
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",

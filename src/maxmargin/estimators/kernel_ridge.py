@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
 
@@ -18,12 +19,18 @@ from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
-from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
+from maxmargin.estimators._machinery.kernels import (
+    KERNEL_NAMES,
+    KernelView,
+    bandwidth,
+    kernel_scores,
+    training_operator,
+)
 from maxmargin.estimators._machinery.least_squares import ALPHA_CONSTRAINT, strengths_of
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators import CallableGram, ChunkedMatrix, Gram, Matrix, MatrixLike
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.problem import Problem
@@ -228,8 +235,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     def _kind(self) -> Any:
         """The kernel as other machines name it; a callable for two matrices of samples."""
         if callable(self.kernel):
-            pair, keywords = self.kernel, self.kernel_params or {}
-            return lambda A, B: pairwise_kernels(A, B, metric=pair, **keywords)
+            return partial(_of_pairs, pair=self.kernel, keywords=self.kernel_params or {})
         return "poly" if self.kernel == "polynomial" else self.kernel
 
     def _machine(self) -> _Machine:
@@ -256,3 +262,22 @@ class _Machine:
     def _expansions(self) -> Float:
         """Coefficients of the support vectors in each problem."""
         return self.rows
+
+
+def _of_pairs(A: Matrix, B: Matrix, pair: Callable[..., float], keywords: dict[str, Any]) -> Float:
+    """The values of a kernel that takes two samples, for all pairs."""
+    return np.asarray(pairwise_kernels(A, B, metric=pair, **keywords), dtype=np.float64)
+
+
+def gram_of_kernel_ridge(model: Any, X: Matrix) -> Gram:
+    """The kernel matrix of the samples that a model was fitted on, ours or scikit-learn's."""
+    kind, gamma = model.kernel, model.gamma
+    if callable(kind):
+        pair, keywords = kind, model.kernel_params or {}
+        return CallableGram(partial(_of_pairs, pair=pair, keywords=keywords), X)
+    if kind not in (*KERNEL_NAMES, "polynomial"):
+        raise ValueError(f"certify judges KernelRidge with one of the kernels {', '.join(KERNEL_NAMES)}; got {kind!r}.")
+    machine: Any = _Machine("poly" if kind == "polynomial" else kind, "auto", model.degree, model.coef0, None, 1000.0)
+    known = getattr(model, "_gamma", gamma)
+    machine._gamma = 1.0 / X.shape[1] if known is None else float(known)
+    return training_operator(machine, X)

@@ -30,7 +30,7 @@ from maxmargin.protocols import Array, Features, Float, Intercept, Operator, Pen
 from maxmargin.solvers.choice import AnyProblem, Choice
 from maxmargin.threads import workers_for
 
-LONGER = 4.0  # times what was needed, if that is near the end
+LONGER, ATTEMPTS = 4.0, 8  # times what was needed, if that is near the end
 REACH = 10.0  # times what one column alone would need, at most, to explain all targets
 LEAST_SQUARES_CONSTRAINTS: dict[str, list[Any]] = {
     **FIT_CONSTRAINTS,
@@ -81,16 +81,39 @@ class LeastSquares(LinearMachine):
     def _least_squares(self, operator: Operator, y: Float, s: Float, alpha: float, intercept: Intercept) -> Problem:
         """``sum_i s_i/2 (x_i.w + b - y_i)^2 + alpha |w|^2``; without a penalty among coefficients within some reach."""
         features: Any = operator
-        limits, penalty = self._limits(features.n_features), L2(2.0 * alpha)
-        if limits is not None:
-            return Problem(operator, y, Squared(), Bounded(2.0 * alpha, 0.0, *limits), s, intercept)
-        found: Penalty = penalty if alpha > 0.0 else Unpenalised(reach_of(features, y, intercept))
-        return Problem(operator, y, Squared(), found, s, intercept)
+        if alpha > 0.0:
+            limits = self._limits(features.n_features)
+            penalty: Penalty = L2(2.0 * alpha) if limits is None else Bounded(2.0 * alpha, 0.0, *limits)
+        else:
+            penalty = self._unpenalised(reach_of(features, y, intercept))
+        return Problem(operator, y, Squared(), penalty, s, intercept)
+
+    def _unpenalised(self, reach: Float) -> Bounded | Unpenalised:
+        """No penalty for coefficients within their reach, and within the limits of the user."""
+        limits = self._limits(reach.size)
+        if limits is None:
+            return Unpenalised(reach)
+        return Bounded(0.0, 0.0, np.maximum(limits[0], -reach), np.minimum(limits[1], reach))
+
+    def _longer(self, penalty: Penalty, w: Float) -> Bounded | Unpenalised | None:
+        """The same with a longer reach, if there is no penalty and coefficients are near the end of theirs."""
+        sizes = np.abs(w)
+        if isinstance(penalty, Unpenalised):
+            near = (2.0 * sizes > penalty.reach).any()
+            return Unpenalised(np.maximum(penalty.reach, LONGER * sizes)) if near else None
+        if not isinstance(penalty, Bounded) or penalty.lam > 0.0:
+            return None
+        low, high = self._limits(w.size) or (penalty.low, penalty.high)
+        near = ((2.0 * w > penalty.high) & (penalty.high < high)) | ((2.0 * w < penalty.low) & (penalty.low > low))
+        if not near.any():
+            return None
+        reach = np.maximum(np.maximum(penalty.high, -penalty.low), LONGER * sizes)
+        return self._unpenalised(reach)
 
     def _function(self, problem: Problem, solution: Solution) -> Function:
         """What a solution stands for. Notes those that are near the end of their reach. Sets: ``_short``."""
-        latest, penalty = solution.last or solution.point, problem.penalty
-        if isinstance(penalty, Unpenalised) and (2.0 * np.abs(latest.w) > penalty.reach).any():
+        latest = solution.last or solution.point
+        if problem.lam == 0.0 and self._longer(problem.penalty, latest.w) is not None:
             vars(self).setdefault("_short", {})[id(solution)] = problem
         return super()._function(problem, solution)
 
@@ -99,16 +122,19 @@ class LeastSquares(LinearMachine):
         short: dict[int, Problem] = vars(self).pop("_short", {})
         if not short:
             return solved
-        found = []
-        for one in solved:
-            if (problem := short.get(id(one.solution))) is not None:
-                latest = one.solution.last or one.solution.point
-                reach = np.maximum(problem.penalty.reach, LONGER * np.abs(latest.w))  # type: ignore[attr-defined]
-                longer = replace(problem, penalty=Unpenalised(reach))
-                solution = minimize(longer, plan.solver, tol=self.tol, warm=latest)
-                one = Solved(solution, super()._function(longer, solution))
-            found.append(one)
-        return found
+        return [self._reached(plan, short.get(id(one.solution)), one) for one in solved]
+
+    def _reached(self, plan: Plan, problem: Problem | None, one: Solved) -> Solved:
+        """One solution, from where it was, until it is well within its reach."""
+        for _ in range(ATTEMPTS):
+            latest = one.solution.last or one.solution.point
+            longer = None if problem is None else self._longer(problem.penalty, latest.w)
+            if problem is None or longer is None:
+                break
+            problem = replace(problem, penalty=longer)
+            solution = minimize(problem, plan.solver, tol=self.tol, max_time=self.max_time, warm=latest)
+            one = Solved(solution, super()._function(problem, solution))
+        return one
 
     def _keep_functions(self, plan: Plan, solved: Sequence[Solved]) -> None:
         """Sets: ``coef_`` with a row for each target, ``intercept_``, and what is known about the quality of the fit."""
