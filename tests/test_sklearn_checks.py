@@ -58,7 +58,7 @@ ESTIMATORS = [
     RidgeCV(),
     RidgeCV(cv=3),
     KernelRidge(),
-    KernelRidge(kernel="rbf", solver="kernel_coordinate"),
+    KernelRidge(kernel="rbf", solver="kernel_coordinate", tol=1e-13),
     LinearRegression(),
     LinearRegression(positive=True),
     SGDClassifier(),
