@@ -53,6 +53,7 @@ class FakeState:
     counters: dict = field(default_factory=lambda: {"passes": 0.0})
     certificate_passes: float = 2.0
     keeps_its_point: bool = False
+    untried: bool = False
     effort: float = 0.0
 
 
@@ -211,6 +212,33 @@ def test_the_last_point_is_judged_at_the_iteration_limit():
 def test_a_perfect_start_needs_no_rounds():
     solution = minimize(PROBLEM, Fake(lambda rounds: SOLUTION.point))
     assert (solution.status, solution.iterations) == (Status.CONVERGED, 0)
+
+
+class Quick(Fake):
+    """Its start is not worth a certificate."""
+
+    def start(self, problem, warm):
+        return FakeState(untried=True)
+
+
+def test_a_start_that_is_not_worth_it_has_no_certificate():
+    solution = minimize(PROBLEM, Quick(lambda rounds: SOLUTION.point if rounds else ZERO))
+    assert (solution.status, solution.iterations) == (Status.CONVERGED, 1)
+    assert [record.iterations for record in solution.history] == [1]
+
+
+@pytest.mark.parametrize("limits", [{"max_iter": 0}, {"max_iter": 1}, {"max_time": 0.0}])
+def test_without_time_for_anything_else_such_a_start_is_certified(limits):
+    solution = minimize(PROBLEM, Quick(lambda rounds: ZERO), **limits)
+    assert solution.status in (Status.MAX_ITER, Status.MAX_TIME)
+    assert solution.certificate == PROBLEM.certify(ZERO)
+
+
+def test_a_first_round_that_is_given_up_leaves_a_certified_point(monkeypatch):
+    clocks.put(monkeypatch, 0.01)
+    solution = minimize(PROBLEM, Quick(lambda rounds: ZERO, before=pieces_that_never_end), max_time=1.0)
+    assert (solution.status, solution.iterations) == (Status.MAX_TIME, 0)
+    assert solution.certificate == PROBLEM.certify(ZERO)
 
 
 @pytest.mark.parametrize("step", [1, 4, 1000])

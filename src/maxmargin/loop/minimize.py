@@ -121,7 +121,7 @@ def minimize(
         saved = None if checkpoints is None else checkpoints.latest()
         if saved is None:
             state = solver.start(problem, start)
-            status = run.judge(state, interrupts)
+            status = None if state.untried else run.judge(state, interrupts)
         else:
             state, status = run.resume(saved)
         saved_at = 0.0
@@ -220,11 +220,12 @@ class _Run:
             if self.measured == 0.0 and left > 0.5 * self.max_time and not state.exhausted:
                 return self.judge(state, interrupts)  # what a certificate takes was a guess so far
             return self._stop_in_time(state, interrupts, Status.MAX_TIME, patience=max(2.0 * left, GRACE))
-        if self._claims_to_be_done(state) or self._check_is_due(state):
+        if self.best is None or self._claims_to_be_done(state) or self._check_is_due(state):
             status = self.judge(state, interrupts)
             if status is not None:
                 return status
-            if self.best is not None and self.best[1].dual == -math.inf and self._claims_to_be_done(state):
+            assert self.best is not None
+            if self.best[1].dual == -math.inf and self._claims_to_be_done(state):
                 return Status.NOT_CONVEX
             if state.exhausted:
                 return Status.STALLED
@@ -326,7 +327,7 @@ class _Run:
     def break_off(self, state: State, interrupts: Interrupts) -> Status:
         """End after a round that was given up, whose state counts only if it has kept its point."""
         status = self._told_to_stop(interrupts)
-        if state.keeps_its_point:
+        if state.keeps_its_point or self.best is None:
             return self._stop_in_time(state, interrupts, status, GRACE)
         self._record(state, math.inf, -math.inf)
         return status
@@ -351,7 +352,7 @@ class _Run:
 
     def _stop_in_time(self, state: State, interrupts: Interrupts, status: Status, patience: float) -> Status:
         """Judge the last point too, unless that would take longer than the user should wait: who is alone can try."""
-        if self.communicator.size == 1 or self._reserve(state) <= patience:
+        if self.communicator.size == 1 or self.best is None or self._reserve(state) <= patience:
             return self.judge(state, interrupts) or status
         self._record(state, *state.estimate)
         return status

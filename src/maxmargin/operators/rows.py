@@ -24,6 +24,7 @@ PART_WORK = 2**20  # entries, for one thread at a time: about a millisecond; a t
 ROW_WORK = 8  # entries: a row's loss, and what else is computed for each row, takes about as long as these
 MOST_PARTS = 16  # of a matrix
 VANISHING_SQUARE = 1e-307  # more than what a square can lose by falling below the normal numbers
+SMALL = 2**13  # entries that BLAS reads in some microseconds, and always by one thread
 GRAM_GROUPS = 8  # sums of products, each of the size of the features squared
 Sparse: TypeAlias = sp.csr_array | sp.csr_matrix  # what other formats are brought into
 Matrix: TypeAlias = Array | Sparse
@@ -118,6 +119,9 @@ class Rows:
         self.parts = even_parts(self.n_samples, self.entries)
         self.room = self.total_samples = self.n_samples
         self._column_lengths: Float | None = None
+        # Products of a small matrix take less time than it takes to call a loop.
+        dense = self.vectors.X if isinstance(self.vectors, DenseVectors) else None
+        self._small = dense if dense is not None and dense.size <= SMALL and dense.dtype == np.float64 else None
 
     @property
     def matrix(self) -> Matrix:
@@ -134,6 +138,8 @@ class Rows:
 
     def apply(self, w: Float) -> Float:
         """``X w``."""
+        if self._small is not None:
+            return np.asarray(self._small @ w)
         if not w.any():  # where most fits begin
             return np.zeros(self.n_samples)
         out = np.empty(self.n_samples)
@@ -147,6 +153,8 @@ class Rows:
 
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
+        if self._small is not None:
+            return np.asarray(alpha @ self._small)
         return self._sum_over_rows(add_combination, alpha)
 
     @property

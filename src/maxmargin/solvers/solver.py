@@ -121,6 +121,7 @@ class State:
     passes: float = 0.0  # over the data
     primal: float = math.inf  # value of the present point by the solver's own account; infinite if it is not known
     dual: float = -math.inf
+    untried: bool = False  # whether it is a start far from the optimum, and the first round is short: no certificate
     doubted: bool = False  # set by the loop if the last point was not good enough; a solver that cares takes it back
 
     @property

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
+from maxmargin.operators.few import are_few, few_sums
 from maxmargin.operators.rows import TILE_ROWS, checked_values, dense64, is_sparse, vectors_of
 from maxmargin.operators.tiles import single_errors
 from maxmargin.operators.vectors import SparseVectors
@@ -131,8 +132,11 @@ def single_error(estimator: KernelMachine, X: Matrix) -> Float | None:
 
 def kernel_scores(estimator: KernelMachine, X: Matrix, expansions: Float, dtype: DTypeLike = np.float64) -> Float:
     """``K(X, support vectors) @ expansions.T`` with kernel values in a precision, in constant memory."""
-    Z = estimator.support_vectors_
-    if estimator.kernel != "precomputed" and not callable(estimator.kernel):
+    Z, kernel = estimator.support_vectors_, estimator.kernel
+    ours = kernel != "precomputed" and not callable(kernel)
+    if ours and are_few(X, Z):
+        return few_sums(make_kernel(estimator), np.asarray(X), np.asarray(Z), expansions)
+    if ours:
         return kernel_sums(make_kernel(estimator), X, Z, expansions, dtype, workers_for(estimator.n_jobs))
     out = np.empty((X.shape[0], expansions.shape[0]))
     step = max(1, GIVEN_VALUES // max(1, expansions.shape[1]))

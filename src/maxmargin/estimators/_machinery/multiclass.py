@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -61,23 +62,23 @@ def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
 
     Rows from c on stand for the next class, because a class has no pair with itself.
     """
-    out = np.zeros((n_classes - 1, codes.size))
-    pair = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            out[j - 1, codes == i] = expansions[pair, codes == i]
-            out[i, codes == j] = expansions[pair, codes == j]
-            pair += 1
+    out = np.empty((n_classes - 1, codes.size))
+    for row, pairs in enumerate(_pairs_of_rows(codes, n_classes)):
+        out[row] = expansions[pairs, np.arange(codes.size)]
     return out
 
 
 def by_pair(dual_coef: Float, codes: Array, n_classes: int) -> Float:
     """The inverse of `by_other_class`."""
     out = np.zeros((n_classes * (n_classes - 1) // 2, codes.size))
-    pair = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            out[pair, codes == i] = dual_coef[j - 1, codes == i]
-            out[pair, codes == j] = dual_coef[i, codes == j]
-            pair += 1
+    for row, pairs in enumerate(_pairs_of_rows(codes, n_classes)):
+        out[pairs, np.arange(codes.size)] = dual_coef[row]
     return out
+
+
+def _pairs_of_rows(codes: Array, n_classes: int) -> Iterator[Index]:
+    """For each row of LIBSVM's layout, the number of the pair that it means for every support vector."""
+    for row in range(n_classes - 1):
+        other = row + (row >= codes)
+        i, j = np.minimum(codes, other), np.maximum(codes, other)
+        yield i * n_classes - i * (i + 1) // 2 + j - i - 1
