@@ -227,6 +227,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         del self._alphas
         self._keep_certificates([one.solution for one in solved])
 
+    def _kernel_matrix(self, X: Matrix) -> Gram:
+        """The kernel matrix of samples, as certificates see it."""
+        return gram_of_kernel_ridge(self, X)
+
     def _rows(self) -> Float:
         """The expansions, a row for each target."""
         return np.ascontiguousarray(np.atleast_2d(self.dual_coef_.T))

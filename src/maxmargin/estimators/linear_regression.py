@@ -121,7 +121,7 @@ class LinearRegression(LeastSquaresRegressor):
         self._singular = self._spectrum(plan)
 
     def _spectrum(self, plan: Plan) -> Float | None:
-        """The singular values of dense samples, or a matrix that has them, which is cheaper to keep."""
+        """The singular values of dense samples, or a matrix whose lower triangle has them, which is cheaper to keep."""
         operator = plan.view.of(plan.tasks[0])
         if not isinstance(operator, Rows) or not isinstance(plan.X, np.ndarray):
             return None
@@ -141,7 +141,7 @@ class LinearRegression(LeastSquaresRegressor):
         if self._singular is None:
             raise AttributeError("singular_ and rank_ are only available for dense samples in memory.")
         if self._singular.ndim == 2:
-            return np.asarray(svdvals(self._singular) / np.sqrt(2.0))
+            return np.asarray(svdvals(np.tril(self._singular)) / np.sqrt(2.0))  # of weights that are doubled
         return self._singular
 
     @property

@@ -184,7 +184,7 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         """
         check_is_fitted(self)
         scores = self._scores(check.check_prediction_data(self, X))
-        return scores if np.ndim(self.intercept_) or np.ndim(self.coef_) > 1 else scores[:, 0]
+        return scores if np.ndim(self.coef_) > 1 else scores[:, 0]
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for each target; all share the weights."""

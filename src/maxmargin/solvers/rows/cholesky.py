@@ -183,12 +183,12 @@ class _Known(NamedTuple):
 
 
 def triangle_of(operator: Operator) -> Float | None:
-    """A matrix with the singular values of ``S^(1/2) A``, if a problem over these samples was solved by features."""
+    """A matrix whose lower triangle has the singular values of ``S^(1/2) A``, if a problem was solved by features."""
     with _lock:
         known = _known.get(operator)
     if known is None or not isinstance(known.side, _Features) or known.lam != 0.0:
         return None
-    return np.asarray(np.tril(known.side.L) * known.side.roots[:, None])
+    return np.asarray(known.side.L * known.side.roots[:, None])
 
 
 _known: WeakKeyDictionary[Operator, _Known] = WeakKeyDictionary()
