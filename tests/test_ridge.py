@@ -195,7 +195,9 @@ def test_each_target_has_its_own_strength():
         Ridge(alpha=[1.0, 2.0]).fit(X, Y)
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "svd", "conjugate_gradients", "lsqr", "sparse_cg", "newton", "smoothed"])
+@pytest.mark.parametrize(
+    "solver", ["cholesky", "svd", "conjugate_gradients", "lsqr", "sparse_cg", "newton", "smoothed"]
+)
 def test_solvers_agree(solver):
     X, y, s = TALL
     model = Ridge(tol=1e-11, solver=solver).fit(X, y, s)
@@ -222,7 +224,10 @@ def test_limits_of_coefficients(X, y, s, options, model):
 
 def test_positive_coefficients_agree_with_scikit_learn():
     X, y, s = TALL
-    close(LinearRegression(positive=True, tol=1e-10).fit(X, y, s).coef_, peers.LinearRegression(positive=True).fit(X, y, s).coef_)
+    close(
+        LinearRegression(positive=True, tol=1e-10).fit(X, y, s).coef_,
+        peers.LinearRegression(positive=True).fit(X, y, s).coef_,
+    )
     theirs = peers.Ridge(positive=True, tol=1e-10).fit(X, y, s)
     close(Ridge(positive=True, tol=1e-10).fit(X, y, s).coef_, theirs.coef_, 1e-6)
     assert certify(theirs, X, y, s).relative_gap <= 1e-6
@@ -391,7 +396,9 @@ def test_what_partial_fit_refuses():
 # ---- chunks and clients ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [Ridge(0.3, tol=1e-10), LinearRegression(tol=1e-8), Ridge(0.3, solver="lsqr", tol=1e-10)])
+@pytest.mark.parametrize(
+    "model", [Ridge(0.3, tol=1e-10), LinearRegression(tol=1e-8), Ridge(0.3, solver="lsqr", tol=1e-10)]
+)
 def test_chunks_are_enough(model, tmp_path):
     X, y, s = data(300, 4)
     np.save(tmp_path / "rows.npy", X)
@@ -501,7 +508,7 @@ def test_values_that_are_refused():
     X, y, s = TALL
     for wrong in (np.nan, np.inf, 1e200):
         for A, t in ((np.where(X > 2, wrong, X), y), (X, np.where(y > 0, wrong, y))):
-            with pytest.raises(ValueError, match="NaN|infinity|overflow"):
+            with pytest.raises(ValueError, match=r"NaN|infinity|overflow"):
                 LinearRegression().fit(A, t)
     with pytest.raises(ValueError, match="0 feature"):
         Ridge().fit(np.empty((3, 0)), y[:3])

@@ -82,7 +82,7 @@ from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Features, Float, Penalty
+from maxmargin.protocols import Array, Features, Float, Intercept, Penalty
 from maxmargin.solvers import Saddle, SoftmaxNewton
 from maxmargin.solvers.choice import choose
 
@@ -474,7 +474,8 @@ def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, k: int, 
 
     With limits the dual variables that follow from the scores prove little, and good ones are found by solving.
     """
-    rows, intercept = rows_of(data.X), "free" if model.fit_intercept else None
+    rows = rows_of(data.X)
+    intercept: Intercept = "free" if model.fit_intercept else None
     alphas = np.ravel(getattr(model, "alpha_", getattr(model, "alpha", 0.0)))
     alpha = float(alphas[k if alphas.size > 1 else 0])
     d = data.X.shape[1]
@@ -486,7 +487,9 @@ def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, k: int, 
     penalty = Bounded(2.0 * alpha, 0.0, np.maximum(limits[0], -reach), np.minimum(limits[1], reach))
     problem = Problem(Columns(data.in_memory), y, Squared(), penalty, s, intercept)
     kept = np.clip(point.w, penalty.low, penalty.high)
-    return certify_point(problem, Point(kept, point.b, solved_dual(problem, Point(kept, point.b), choose(problem).make())))
+    return certify_point(
+        problem, Point(kept, point.b, solved_dual(problem, Point(kept, point.b), choose(problem).make()))
+    )
 
 
 @_judge.register(KernelRidge)

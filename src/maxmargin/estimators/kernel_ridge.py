@@ -56,8 +56,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         "linear", "rbf", "poly" (or "polynomial"), "sigmoid", "laplacian" or "precomputed". A callable receives two
         samples and returns their kernel value, as in scikit-learn.
     gamma : float, "scale", "auto" or None, default=None
-        Of the kernels "rbf", "poly", "sigmoid" and "laplacian"; None and "auto" are ``1 / n_features``, "scale" is that of
-        `SVR`.
+        Of the kernels "rbf", "poly", "sigmoid" and "laplacian"; None and "auto" are ``1 / n_features``, "scale" is that
+        of `SVR`.
     degree : int, default=3
         Of the polynomial kernel.
     coef0 : float, default=1
@@ -181,7 +181,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
 
     def _refuse_contradictions(self) -> None:
         if self.kernel_params and not callable(self.kernel):
-            raise ValueError("kernel_params are the keywords of a callable kernel; the others have gamma, degree, coef0.")
+            raise ValueError(
+                "kernel_params are the keywords of a callable kernel; the others have gamma, degree, coef0."
+            )
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for each target; all share the weights."""
@@ -191,8 +193,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         self._alphas = strengths_of(self.alpha, len(columns))
         if not (self._alphas > 0.0).all():
             raise ValueError(
-                "alpha must be positive: without a penalty, functions of a kernel's space go through all samples; use a "
-                "small alpha, such as 1e-10."
+                "alpha must be positive: without a penalty, functions of a kernel's space go through all samples; use "
+                "a small alpha, such as 1e-10."
             )
         tasks = [Task(f"target {k}", members, np.ascontiguousarray(t), s) for k, t in enumerate(columns)]
         return Plan(X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(self.n_jobs))
@@ -202,7 +204,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         if self.kernel == "precomputed":
             check.check_kernel_matrix(plan.X)
         gamma = "auto" if self.gamma is None else self.gamma
-        seen: Any = _Machine(self._kind, gamma, int(self.degree), float(self.coef0), self.n_jobs, float(self.cache_size))
+        seen: Any = _Machine(
+            self._kind, gamma, int(self.degree), float(self.coef0), self.n_jobs, float(self.cache_size)
+        )
         self._gamma = seen._gamma = bandwidth(seen, plan.X, plan.weights)
         if self._kind == "poly":
             check.check_polynomial(self.degree, self._gamma, self.coef0, plan.X)

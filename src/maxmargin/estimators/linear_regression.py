@@ -149,4 +149,3 @@ class LinearRegression(LeastSquaresRegressor):
         """Number of singular values that are not zero but for rounding."""
         largest = float(self.singular_.max(initial=0.0))
         return int(np.count_nonzero(self.singular_ > UNIT * largest))
-

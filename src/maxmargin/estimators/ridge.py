@@ -28,13 +28,15 @@ from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Operator
+from maxmargin.protocols import Array, Float, Intercept, Operator
 
 
 def _without_limits(model: Ridge) -> bool:
     """Whether sums over the samples are enough."""
     if model.positive or model.bounds is not None:
-        raise AttributeError("partial_fit is for coefficients without limits: leave positive and bounds at their defaults.")
+        raise AttributeError(
+            "partial_fit is for coefficients without limits: leave positive and bounds at their defaults."
+        )
     return True
 
 
@@ -137,7 +139,7 @@ class Ridge(LeastSquaresRegressor):
         """Adapt the model to more samples: it is then that of all samples that were ever passed here.
 
         Only sums over the samples are kept, a matrix of the size of the features. They are enough for the best
-        coefficients and for their certificate, which is about all samples; the result is that of `fit` but for rounding.
+        coefficients and for their certificate, which is about all samples; the result is that of `fit`, up to rounding.
 
         Parameters
         ----------
@@ -182,7 +184,9 @@ class Ridge(LeastSquaresRegressor):
         for k, (alpha, (w, b)) in enumerate(zip(alphas.tolist(), found, strict=True)):
             certificate = moments.certificate(w, alpha, k)
             status = Status.CONVERGED if certificate.relative_gap <= self.tol else Status.STALLED
-            solutions.append(Solution(Point(w, b), certificate, status, "moments", self.tol, 1, seconds_working() - began))
+            solutions.append(
+                Solution(Point(w, b), certificate, status, "moments", self.tol, 1, seconds_working() - began)
+            )
         self.coef_, self.intercept_ = np.array([w for w, _ in found]), np.array([b for _, b in found])
         if targets.ndim == 1:
             self.intercept_ = float(self.intercept_[0])
@@ -199,13 +203,13 @@ class Ridge(LeastSquaresRegressor):
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises for one target."""
         k = next(k for k, one in enumerate(plan.tasks) if one is task)
-        intercept = "free" if self.fit_intercept else None
+        intercept: Intercept = "free" if self.fit_intercept else None
         return self._least_squares(operator, task.y, task.s, float(self._alphas[k]), intercept)
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         super()._keep(plan, solved)
         del self._alphas
-        vars(self).pop("_moments", None)
+        self.__dict__.pop("_moments", None)
         if self.coef_.ndim == 2 and len(self.coef_) == 1:
             self.coef_ = self.coef_[0]  # as in scikit-learn
         self.solver_ = self.solution_.solver

@@ -44,8 +44,8 @@ class RidgeCV(LeastSquaresRegressor):
     fit_intercept : bool, default=True
         Whether there is an intercept, which has no penalty.
     scoring : str or callable, default=None
-        What is to be large. None is minus the mean squared error if samples are left out one by one, the errors weighted
-        as the samples are, and otherwise the coefficient of determination.
+        What is to be large. None is minus the mean squared error if samples are left out one by one, the errors
+        weighted as the samples are, and otherwise the coefficient of determination.
     cv : int, splitter or iterable, default=None
         None leaves out one sample at a time; anything else is for scikit-learn's ``GridSearchCV``.
     gcv_mode : {"auto", "svd", "eigen"}, default=None
@@ -126,7 +126,9 @@ class RidgeCV(LeastSquaresRegressor):
 
     def _refuse_contradictions(self) -> None:
         if self.cv is not None and self.store_cv_results:
-            raise ValueError("cv!=None and store_cv_results=True are incompatible: only samples left out one by one are.")
+            raise ValueError(
+                "cv!=None and store_cv_results=True are incompatible: only samples left out one by one are."
+            )
         if self.cv is not None and self.alpha_per_target:
             raise ValueError("cv!=None and alpha_per_target=True are incompatible; leave cv at None.")
 

@@ -102,8 +102,7 @@ def _is_of_targets(value: object, length: int) -> bool:
 
 
 def _is_solved(value: object) -> bool:
-    some = isinstance(value, list) and len(value) > 0
-    return some and all(isinstance(item, Solution) for item in value)
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(item, Solution) for item in value)
 
 
 def _are_samples(value: object, sizes: Sizes) -> bool:
@@ -173,7 +172,9 @@ _OF_TARGETS: dict[str, _Rule] = {
     "n_iter_": _COUNT,
 }
 _LEAST_SQUARES = _OF_TARGETS | {
-    "coef_": _Rule("finite coefficients for each target", lambda value, sizes: _is_of_targets(value, sizes["features"])),
+    "coef_": _Rule(
+        "finite coefficients for each target", lambda value, sizes: _is_of_targets(value, sizes["features"])
+    ),
     "intercept_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
     "solutions_": _Rule("a list of one Solution per target", lambda value, _: _is_solved(value)),
 }
@@ -231,7 +232,9 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "KernelRidge": _OF_TARGETS
     | {
         "solutions_": _LEAST_SQUARES["solutions_"],
-        "dual_coef_": _Rule("coefficients of the samples", lambda value, _: _is_array(value, "f") and value.ndim in (1, 2)),
+        "dual_coef_": _Rule(
+            "coefficients of the samples", lambda value, _: _is_array(value, "f") and value.ndim in (1, 2)
+        ),
         "X_fit_": _Rule("a finite matrix of samples, dense or CSR", _are_samples),
         "_gamma": _NUMBER,
     },

@@ -99,8 +99,8 @@ class LeastSquares(LinearMachine):
         """The same with a longer reach, if there is no penalty and coefficients are near the end of theirs."""
         sizes = np.abs(w)
         if isinstance(penalty, Unpenalised):
-            near = (2.0 * sizes > penalty.reach).any()
-            return Unpenalised(np.maximum(penalty.reach, LONGER * sizes)) if near else None
+            beyond = bool((2.0 * sizes > penalty.reach).any())
+            return Unpenalised(np.maximum(penalty.reach, LONGER * sizes)) if beyond else None
         if not isinstance(penalty, Bounded) or penalty.lam > 0.0:
             return None
         low, high = self._limits(w.size) or (penalty.low, penalty.high)
@@ -114,12 +114,12 @@ class LeastSquares(LinearMachine):
         """What a solution stands for. Notes those that are near the end of their reach. Sets: ``_short``."""
         latest = solution.last or solution.point
         if problem.lam == 0.0 and self._longer(problem.penalty, latest.w) is not None:
-            vars(self).setdefault("_short", {})[id(solution)] = problem
+            self.__dict__.setdefault("_short", {})[id(solution)] = problem
         return super()._function(problem, solution)
 
     def _within_reach(self, plan: Plan, solved: Sequence[Solved]) -> Sequence[Solved]:
         """The solutions, posed again with a longer reach where coefficients are near the end of it."""
-        short: dict[int, Problem] = vars(self).pop("_short", {})
+        short: dict[int, Problem] = self.__dict__.pop("_short", {})
         if not short:
             return solved
         return [self._reached(plan, short.get(id(one.solution)), one) for one in solved]
@@ -137,7 +137,7 @@ class LeastSquares(LinearMachine):
         return one
 
     def _keep_functions(self, plan: Plan, solved: Sequence[Solved]) -> None:
-        """Sets: ``coef_`` with a row for each target, ``intercept_``, and what is known about the quality of the fit."""
+        """Sets: ``coef_`` with a row for each target, ``intercept_``, and what is known of the quality of the fit."""
         solved = self._within_reach(plan, solved)
         self.coef_ = np.array([one.function.w for one in solved])
         self.intercept_: Any = np.array([one.function.b for one in solved])

@@ -5,10 +5,10 @@ With the weighted means, the centred sums ``G = sum s (x - m)(x - m)^T``, ``V = 
 
     P(w) = q - 2 w.v + w.G w + alpha |w|^2,      D = P(w) - |v - G w - alpha w|^2 / alpha,
 
-where ``D`` is the dual value of the residuals at ``w``. So the best coefficients for all samples that were ever seen, and
-a proof of that, cost no look at any of them. Both are differences of large sums where the fit is good, so that rounding
-counts: every sum is made of products that the sums of squares bound. With an intercept all samples are taken relative to
-an origin, the mean of the first ones, so that data far away from zero do not lose their digits in these sums.
+where ``D`` is the dual value of the residuals at ``w``. So the best coefficients for all samples that were ever seen,
+and a proof of that, cost no look at any of them. Both are differences of large sums where the fit is good, so that
+rounding counts: every sum is made of products that the sums of squares bound. With an intercept all samples are taken
+relative to an origin, the mean of the first ones, so that data far away from zero do not lose their digits.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Moments:
         try:
             factor = cho_factor(H, check_finite=False)
         except LinAlgError:
-            w = np.linalg.lstsq(H, v, rcond=None)[0]
+            w = np.asarray(np.linalg.lstsq(H, v, rcond=None)[0], dtype=np.float64)
         else:
             w = cho_solve(factor, v, check_finite=False)
             for _ in range(REFINEMENTS):
@@ -114,7 +114,9 @@ class Moments:
         gap = float(gradient @ gradient) / alpha
         gap_error = float(2.0 * np.abs(gradient) @ wrong + wrong @ wrong) / alpha + lost * gap
         least = EXACT_FIT * float(self.far_y[k])
-        return Certificate(max(primal, 0.0), max(primal - gap, 0.0), primal_error, primal_error + gap_error, least=least)
+        return Certificate(
+            max(primal, 0.0), max(primal - gap, 0.0), primal_error, primal_error + gap_error, least=least
+        )
 
 
 def _centred_products(X: Matrix, rows: Rows, s: Float, mean: Float) -> Float:

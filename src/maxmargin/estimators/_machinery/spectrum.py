@@ -1,5 +1,4 @@
-"""Ridge regression for all strengths of its penalty at once, from one decomposition, and what it predicts of a sample
-that is left out."""
+"""Ridge regression for all strengths at once, from one decomposition, and its predictions of samples left out."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ class Spectrum:
     """The eigenvectors of ``S^(1/2) A A^T S^(1/2)`` for the centred rows ``A`` of a problem, or of ``A^T S A``.
 
     The residuals of a fit with the strength ``alpha`` are ``c = u - Q diag(1 / (e + alpha)) Q^T u`` times ``S^(-1/2)``,
-    with ``u = S^(1/2) t``. A sample that is left out has ``c_i / (1 - h_i)`` instead, where ``h`` is the diagonal of the
-    map from targets to fitted values: no fit has to be repeated.
+    with ``u = S^(1/2) t``. A sample that is left out has ``c_i / (1 - h_i)`` instead, where ``h`` is the diagonal of
+    the map from targets to fitted values: no fit has to be repeated.
 
-    Reference: Golub, Heath, Wahba, "Generalized cross-validation as a method for choosing a good ridge parameter", 1979;
-    Rifkin, Lippert, "Notes on regularized least squares", 2007.
+    Reference: Golub, Heath, Wahba, "Generalized cross-validation as a method for choosing a good ridge parameter",
+    1979; Rifkin, Lippert, "Notes on regularized least squares", 2007.
     """
 
     def __init__(self, problem: Problem, method: str = "eigen") -> None:

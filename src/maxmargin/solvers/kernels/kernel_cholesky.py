@@ -33,12 +33,12 @@ class KernelCholesky(Solver[Problem, "KernelCholeskyState"]):
     intercept.
 
     Method: with ``f = sum_i w_i k(x_i, .)``, ``(K + lam S^-1) w = y - b``; a free intercept adds the equation
-    ``sum_i w_i = 0``, and a penalised one a constant to every entry of ``K``. If the certificate is not good enough, the
-    same factor corrects the solution by its residuals, as long as corrections get smaller. Problems of the same samples
-    and weights share the factor.
+    ``sum_i w_i = 0``, and a penalised one a constant to every entry of ``K``. If the certificate is not good enough,
+    the same factor corrects the solution by its residuals, as long as corrections get smaller. Problems of the same
+    samples and weights share the factor.
 
-    Cost: one iteration: ``n^2`` kernel values and ``n^3 / 3`` operations; memory ``8 n^2`` bytes. A correction takes all
-    kernel values again.
+    Cost: one iteration: ``n^2`` kernel values and ``n^3 / 3`` operations; memory ``8 n^2`` bytes. A correction takes
+    all kernel values again.
 
     Reference: Saunders, Gammerman, Vovk, "Ridge regression learning algorithm in dual variables", ICML 1998; Suykens,
     Vandewalle, "Least squares support vector machine classifiers", 1999.

@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from maxmargin.numerics.cholesky import factorise, solved
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float, Operator
+from maxmargin.protocols import Float, Index, Operator
 from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations, obstacle
 from maxmargin.solvers.solver import Needs
 from maxmargin.threads import Workers
@@ -89,9 +89,7 @@ def smaller_dimension(problem: Problem) -> int:
 class _Features:
     """A factor of ``A^T S A + lam I``."""
 
-    def __init__(
-        self, solve: Callable[[Float], Float], L: Float, roots: Float, moments: Float | None = None
-    ) -> None:
+    def __init__(self, solve: Callable[[Float], Float], L: Float, roots: Float, moments: Float | None = None) -> None:
         self.solve, self.L, self.roots, self.moments = solve, L, roots, moments
 
     @classmethod
@@ -128,7 +126,7 @@ class _Samples:
     every entry removes it, and leaves the sum of ``alpha`` at zero.
     """
 
-    def __init__(self, solve: Callable[[Float], Float], used: Float) -> None:
+    def __init__(self, solve: Callable[[Float], Float], used: Index) -> None:
         self.solve, self.used = solve, used
 
     @classmethod

@@ -28,8 +28,8 @@ class ConjugateGradients(Solver[Problem, "ConjugateGradientsState"]):
     Method: each step goes to the minimum along a direction that is conjugate to all earlier ones. With a penalty the
     gradient is divided by the diagonal of ``A^T S A + lam I`` first, so that the scales of the columns do not count;
     without one it is not, since only multiples of the rows lead to the shortest solution. Rows are centred implicitly.
-    The residuals give a dual point whose gap is ``|gradient|^2 / (2 lam)``, so that the solver knows its own gap. If the
-    certificate disagrees, the residuals are computed from the data and the directions start anew.
+    The residuals give a dual point whose gap is ``|gradient|^2 / (2 lam)``, so that the solver knows its own gap. If
+    the certificate disagrees, the residuals are computed from the data and the directions start anew.
 
     Cost: one iteration is two passes over the data; memory ``O(n + d)``. Clients send ``d`` numbers in each.
 

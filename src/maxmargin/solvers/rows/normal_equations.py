@@ -61,7 +61,7 @@ class NormalEquations:
         bordered, s = problem.penalised, cast("Squared", problem.loss).curvature * problem.s
         if not problem.free_intercept:
             return cls(problem, bordered, s, 0.0, None, 0.0)
-        total, moment = problem.sums(s.sum(), s @ problem.y)
+        total, moment = problem.sums(float(s.sum()), float(s @ problem.y))
         if total <= 0.0:
             return cls(problem, bordered, s, 0.0, np.zeros(bordered.size), 0.0)
         small = small_matrix(problem)
@@ -260,8 +260,8 @@ class DirectSolver(Solver[Problem, DirectState]):
     def point(self, problem: Problem, state: DirectState) -> Point:
         """The coefficients; their dual variables are found with the certificate.
 
-        Once there was a correction, it gives better ones: a residual has the rounding errors of its large score, and the
-        score of a small correction hardly any.
+        Once there was a correction, it gives better ones: a residual has the rounding errors of its large score, and
+        the score of a small correction hardly any.
         """
         if state.equations is None:
             return Point(state.theta[: problem.features.n_features].copy(), 0.0, np.zeros(problem.y.size))
