@@ -195,9 +195,7 @@ def test_each_target_has_its_own_strength():
         Ridge(alpha=[1.0, 2.0]).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    "solver", ["cholesky", "svd", "conjugate_gradients", "lsqr", "sparse_cg", "newton", "smoothed"]
-)
+@pytest.mark.parametrize("solver", ["cholesky", "svd", "lsqr", "sparse_cg", "sag", "saga", "lbfgs", "newton"])
 def test_solvers_agree(solver):
     X, y, s = TALL
     model = Ridge(tol=1e-11, solver=solver).fit(X, y, s)
@@ -295,6 +293,18 @@ def test_ridge_classifier_agrees_with_scikit_learn(classes, class_weight):
     assert (ours.predict(X) == theirs.predict(X)).all()
     assert certify(theirs.fit(X, codes, s), X, codes, s).relative_gap <= 1e-9
     assert certify(ours.fit(X, codes, s), X, codes, s).relative_gap <= 1e-9
+
+
+def test_several_labels():
+    X, y, s = TALL
+    Y = np.column_stack([y > 0, y > 1, np.sin(y) > 0]).astype(int)
+    ours, theirs = (kind().fit(X, Y, s) for kind in (RidgeClassifier, peers.RidgeClassifier))
+    close(ours.coef_, theirs.coef_)
+    close(ours.decision_function(X), theirs.decision_function(X))
+    assert (ours.predict(X) == theirs.predict(X)).all()
+    assert certify(ours, X, Y, s).relative_gap <= 1e-9
+    with pytest.raises(ValueError, match="class_weight is for classes of which a sample has one"):
+        RidgeClassifier(class_weight="balanced").fit(X, Y)
 
 
 # ---- cross-validation ------------------------------------------------------------------------------------------------
@@ -483,7 +493,7 @@ def test_strengths_that_are_none(kind, alpha):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Ridge(solver="saga"), "draws samples at random and proves nothing"),
+        (Ridge(solver="saga", positive=True), "'conjugate_gradients' cannot solve this problem of Ridge"),
         (Ridge(solver="nonsense"), "is unknown"),
         (Ridge(solver="decomposition"), "cannot solve this problem of Ridge"),
         (Ridge(bounds=(1.0, 2.0)), "lower end of at most 0"),

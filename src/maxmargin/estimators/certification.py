@@ -452,10 +452,14 @@ def _judge_ridge(model: Model, data: Samples) -> Verdict:
 @_judge.register(RidgeClassifier)
 @_judge.register(sklearn.linear_model.RidgeClassifier)
 def _judge_ridge_classifier(model: Model, data: Samples) -> Verdict:
-    codes = codes_of(model, data)
-    per_class = class_weights(model.class_weight, model.classes_, codes, _counted(model, data))
-    s = 2.0 * per_class[codes] * data.weights
-    tasks = binary_tasks(codes, model.classes_, "ovr", s)
+    if data.y.ndim > 1:  # several labels for each sample
+        s, signs = 2.0 * data.weights, np.where(data.y > 0, 1.0, -1.0)
+        tasks = [Task(f"label {k}", np.arange(s.size), np.ascontiguousarray(y), s) for k, y in enumerate(signs.T)]
+    else:
+        codes = codes_of(model, data)
+        per_class = class_weights(model.class_weight, model.classes_, codes, _counted(model, data))
+        s = 2.0 * per_class[codes] * data.weights
+        tasks = binary_tasks(codes, model.classes_, "ovr", s)
     coef, biases = np.atleast_2d(model.coef_), np.broadcast_to(model.intercept_, len(tasks))
     certificates = [
         _ridge_certificate(model, data, task.y, s, k, Point(float_row(coef, k), float(biases[k])))

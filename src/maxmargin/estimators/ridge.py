@@ -68,7 +68,8 @@ class Ridge(LeastSquaresRegressor):
         Relative duality gap at which to stop.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "cholesky", "svd" and
-        "conjugate_gradients" are for this problem; scikit-learn's "lsqr" and "sparse_cg" are the last of them.
+        "conjugate_gradients" are for this problem; scikit-learn's "lsqr", "sparse_cg", "sag" and "saga" stand for the
+        last of them, and its "lbfgs" for "auto".
     positive : bool, default=False
         Whether coefficients must not be negative.
     random_state : int, RandomState or None, default=None
@@ -189,7 +190,7 @@ class Ridge(LeastSquaresRegressor):
             )
         self.coef_, self.intercept_ = np.array([w for w, _ in found]), np.array([b for _, b in found])
         if targets.ndim == 1:
-            self.intercept_ = float(self.intercept_[0])
+            self.intercept_ = self.intercept_[0]
         if len(found) == 1:
             self.coef_ = self.coef_[0]
         self._moments, self.solver_ = vars(moments), "moments"

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
@@ -18,9 +20,10 @@ from maxmargin.estimators._machinery.linear import LinearClassifier
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.loop.minimize import Callback
-from maxmargin.operators import ChunkedMatrix, Matrix
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Array, Float, Operator
 from maxmargin.threads import workers_for
 
 
@@ -32,7 +35,9 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
     ``sum_i C_i (y_i - w.x_i - b)^2 + alpha |w|^2``
 
     is minimised, where ``C_i`` is sample weight times class weight; more than two classes are fitted each against the
-    rest. The squared error also punishes samples that are far on the right side: least squares takes Mercury and the
+    rest. Targets may also be a matrix of zeros and ones, with several labels for each sample.
+
+    The squared error also punishes samples that are far on the right side: least squares takes Mercury and the
     Earth for dwarf planets because Jupiter is so large (`load_planets`), which no support vector machine does.
 
     Parameters
@@ -93,7 +98,7 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
 
     """
 
-    _several_targets = False
+    _several_targets = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LEAST_SQUARES_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -124,11 +129,65 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for two classes, else one for each of them; all share the weights. Sets: ``classes_``."""
         strengths_of(self.alpha, 1)
+        self._labels = type_of_target(y) == "multilabel-indicator"
+        if self._labels:
+            return self._divide_labels(X, y, sample_weight)
+        y = column_or_1d(y, warn=True)
         self.classes_, codes = check.check_classes(self, y)
         weights, _, s = check.check_weights(self, X, self.classes_, codes, sample_weight)
         s, everyone = 2.0 * s, np.arange(codes.size)
         tasks = [Task(t.name, everyone, t.y, s) for t in binary_tasks(codes, self.classes_, "ovr", s)]
         return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))
+
+    def _divide_labels(self, X: Matrix | ChunkedMatrix, Y: Array, sample_weight: ArrayLike | None) -> Plan:
+        """One task for each of several labels, of which a sample can have any."""
+        if self.class_weight is not None:
+            raise ValueError("class_weight is for classes of which a sample has one; leave it at None for labels.")
+        Y = Y.toarray() if is_sparse(Y) else np.asarray(Y)
+        self.classes_, weights = np.arange(Y.shape[1]), check.check_sample_weight(self, X, sample_weight)
+        s, everyone = 2.0 * weights, np.arange(weights.size)
+        signs = np.where(Y > 0, 1.0, -1.0)
+        tasks = [Task(f"label {k}", everyone, np.ascontiguousarray(signs[:, k]), s) for k in range(Y.shape[1])]
+        return Plan(X, Y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(self.n_jobs))
+
+    def decision_function(self, X: MatrixLike) -> Float:
+        """Scores of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second class of two; one score per class, or per label, otherwise.
+
+        """
+        check_is_fitted(self)
+        return self._scores(check.check_prediction_data(self, X)) if self._labels else super().decision_function(X)
+
+    def predict(self, X: MatrixLike) -> Array:
+        """Class labels of samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Classes, or whether a sample has each label.
+
+        """
+        check_is_fitted(self)
+        return (self.decision_function(X) > 0.0).astype(int) if self._labels else super().predict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What one binary problem minimises."""

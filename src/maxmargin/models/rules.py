@@ -222,11 +222,11 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
             lambda value, _: value is None or (_is_array(value, "f") and value.ndim in (1, 2)),
         )
     },
-    "RidgeClassifier": _CLASSES_RULE
-    | _LEAST_SQUARES
+    "RidgeClassifier": _LEAST_SQUARES
     | {
-        "coef_": _array("f", "problems", "features"),
-        "intercept_": _PER_PROBLEM,
+        "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),
+        "intercept_": _Rule("a number for each class", lambda value, _: _is_list(value)),
+        "_labels": _Rule("true or false", lambda value, _: isinstance(value, bool)),
         "solver_": _Rule("a name", lambda value, _: isinstance(value, str)),
     },
     "KernelRidge": _OF_TARGETS

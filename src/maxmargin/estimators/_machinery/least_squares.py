@@ -27,7 +27,7 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2, Bounded, Unpenalised
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Intercept, Operator, Penalty
-from maxmargin.solvers.choice import AnyProblem, Choice
+from maxmargin.solvers.choice import CORRECTIONS, AnyProblem, Choice
 from maxmargin.threads import workers_for
 
 LONGER, ATTEMPTS = 4.0, 8  # times what was needed, if that is near the end
@@ -42,8 +42,11 @@ LEAST_SQUARES_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
-SOLVERS_OF_SCIKIT_LEARN = {"lsqr": "conjugate_gradients", "sparse_cg": "conjugate_gradients", "lbfgs": "auto"}
-NOT_HERE = ("sag", "saga")
+# Names of scikit-learn, and what they stand for here: for the same purpose, and with the same certificate.
+SOLVERS_OF_SCIKIT_LEARN = {
+    **dict.fromkeys(("lsqr", "sparse_cg", "sag", "saga"), "conjugate_gradients"),
+    "lbfgs": "auto",
+}
 
 
 class LeastSquares(LinearMachine):
@@ -51,22 +54,16 @@ class LeastSquares(LinearMachine):
 
     _several_targets = True
 
-    def _refuse_contradictions(self) -> None:
-        """Refuse solvers of scikit-learn that have no counterpart."""
-        if self.solver in NOT_HERE:
-            raise ValueError(
-                f"solver={self.solver!r} of scikit-learn draws samples at random and proves nothing; use 'auto', or "
-                f"'conjugate_gradients' for large sparse data."
-            )
-
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         """The solver, under our name or scikit-learn's."""
         own = SOLVERS_OF_SCIKIT_LEARN.get(self.solver)
-        if own is None:
-            return super()._choice(problem, clients)
         if own == "auto":
             return self._automatic_choice(problem, clients)
-        return Choice(own, f"it is the method of scikit-learn's solver={self.solver!r}")
+        if own is not None:
+            return Choice(own, f"it has the place of scikit-learn's solver={self.solver!r}")
+        if self.solver == "cholesky":  # of columns that depend on each other there is no factor
+            return Choice("cholesky", "solver='cholesky' was asked for", (("svd", CORRECTIONS),))
+        return super()._choice(problem, clients)
 
     def _views(self, plan: Plan) -> Sequence[View]:
         """As rows; as columns first where coefficients have bounds."""
@@ -198,7 +195,7 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         self._keep_functions(plan, solved)
         if plan.y.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
 def coefficient_limits(d: int, positive: bool, bounds: Any) -> tuple[Float, Float] | None:
