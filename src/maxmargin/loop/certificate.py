@@ -29,13 +29,15 @@ def certify_point(problem: Certifiable, point: Point, tol: float = math.inf) -> 
     return _a_number(precise) if precise is not None and better else certificate
 
 
-def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:
-    """A point with the dual variables that the slopes at its coefficients suggest, and the judgement of both.
+def complete(problem: Certifiable, point: Point, tol: float = math.inf) -> tuple[Point, Certificate]:
+    """A point and its judgement, with the dual variables that the slopes at its coefficients suggest if it has none.
 
-    As `certify_point`, with one product less than if the dual variables were found first.
+    As `certify_point`, with one product less than if such dual variables were found first.
     """
+    if point.alpha is not None or not isinstance(problem, Problem) or problem.kernelised:
+        return point, certify_point(problem, point, tol)
     point, certificate = problem.completed(point)
-    return point, _a_number(certificate)
+    return point, certify_point(problem, point, tol) if certificate.blurred(tol) else _a_number(certificate)
 
 
 def _a_number(certificate: Certificate) -> Certificate:

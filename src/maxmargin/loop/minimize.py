@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.communicators import ALONE
-from maxmargin.loop.certificate import certify_point
+from maxmargin.loop.certificate import complete
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.progress import ProgressLine
@@ -164,7 +164,8 @@ def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate])
         variables, dual = early, before
     if coefficients is variables:
         return one if lower else (late, after)
-    parts = Certificate(primal.primal, dual.dual, primal.primal_error, dual.dual_error, after.passes)
+    errors = primal.primal_error, dual.dual_error
+    parts = Certificate(primal.primal, dual.dual, *errors, passes=after.passes, least=after.least)
     return Point(coefficients.w, coefficients.b, variables.alpha), parts
 
 
@@ -244,7 +245,7 @@ class _Run:
         point = self.solver.point(self.problem, state)
         try:
             with self._certificate_in_time(interrupts):
-                certificate = certify_point(self.problem, point, self.tol)
+                point, certificate = complete(self.problem, point, self.tol)
         except (KeyboardInterrupt, GivenUp):
             if self.best is None:
                 raise
@@ -358,7 +359,7 @@ class _Run:
         return status
 
     def _claims_to_be_done(self, state: State) -> bool:
-        own = Certificate(*state.estimate)
+        own = Certificate(*state.estimate, least=self.least)
         return state.exhausted or own.relative_gap <= self.tol or self.problem.conclusion(own) is not None
 
     def _check_is_due(self, state: State) -> bool:
@@ -382,7 +383,13 @@ class _Run:
         if traffic := getattr(self.communicator, "traffic", None):
             counters |= traffic.counters
         certified = error is not None
-        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters, error or 0.0))
+        values = primal, dual, certified, counters, error or 0.0, self.least
+        self.history.append(Record(self._seconds(), state.iterations, *values))
+
+    @property
+    def least(self) -> float:
+        """What smaller values than this count as: the certificates of the problem know it."""
+        return self.best[1].least if self.best is not None else 0.0
 
     def _seconds(self) -> float:
         return seconds_working() - self.began

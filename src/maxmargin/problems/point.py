@@ -50,7 +50,8 @@ class Point:
 class Certificate:
     """Primal and dual value at a point, recomputed from the data, and how wrong rounding can have made each of them.
 
-    The optimum lies between ``dual - error`` and ``primal + error``, in exact arithmetic.
+    The optimum lies between ``dual - error`` and ``primal + error``, in exact arithmetic. Where an optimum of zero says
+    that a fit is exact, no gap is small beside it: the relative gap is measured by ``least`` at least.
     """
 
     primal: float
@@ -58,6 +59,7 @@ class Certificate:
     primal_error: float = 0.0
     dual_error: float = 0.0
     passes: float = 0.0  # over the data, to compute it
+    least: float = 0.0  # what smaller values count as, where the gap is compared with them
 
     @property
     def error(self) -> float:
@@ -72,7 +74,7 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """Duality gap and rounding error divided by the larger of the two absolute values: the proven quality."""
-        scale = max(abs(self.primal), abs(self.dual))
+        scale = max(abs(self.primal), abs(self.dual), self.least)
         sure = self.gap + self.error
         forgiven = 0.0 if self.error > 0.0 else NEGLIGIBLE * scale  # what was certified is held to its error
         if not sure < math.inf or sure < -forgiven:  # a pair below its own bound proves nothing

@@ -67,7 +67,8 @@ def check_training_data(
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
         how = COLUMNS if estimator._by_columns else ROWS
-        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **how)
+        what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
+        rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
     _refuse_huge_values(estimator, rows)
     return rows, targets
 
@@ -157,8 +158,20 @@ def _refuse_wrong_entry(name: str, X: ChunkedMatrix) -> None:
 def _check_targets(estimator: CertifiedEstimator, X: ChunkedMatrix, y: ArrayLike | None) -> Array:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
-    targets: Array = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
+    several, numeric = estimator._several_targets, is_regressor(estimator)
+    targets: Array = _check_y(y, multi_output=several, y_numeric=numeric, estimator=estimator)
     check_consistent_length(X, targets)
+    return targets
+
+
+def check_targets(estimator: CertifiedEstimator, y: Matrix) -> Float:
+    """Targets as numbers whose squares do not overflow, one or several for each sample."""
+    targets = np.asarray(y.toarray() if is_sparse(y) else y, dtype=np.float64)
+    if targets.size and float(np.abs(targets).max()) > LARGEST_VALUE:
+        raise ValueError(
+            f"y has values up to {float(np.abs(targets).max()):.1e}, whose squares overflow; "
+            f"{type(estimator).__name__} takes values up to {LARGEST_VALUE:.0e}. Divide y by a common number."
+        )
     return targets
 
 

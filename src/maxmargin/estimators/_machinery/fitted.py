@@ -5,6 +5,7 @@ A model that kept no dual variables gets good ones by solving, which is generous
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -68,7 +69,7 @@ def check_fitted_size(model: Model, n: int) -> None:
 
 def judged(model: Model, problem: Certifiable, point: Point) -> Certificate:
     """The certificate of a point, with as many digits as the tolerance of the fit needs."""
-    return certify_point(problem, point, float(model.tol))
+    return certify_point(problem, point, float(getattr(model, "tol", math.inf)))
 
 
 def codes_of(model: Model, data: Samples) -> Array:
