@@ -219,7 +219,7 @@ def test_samples_that_were_left_out_by_mistake_come_back(monkeypatch):
 def test_float32_rows_reach_gaps_far_below_their_precision():
     X, y = noisy(2000, flip=0.2)
     solution = minimize(problem_of(X, y, 100.0), Decomposition(tol=1e-10), tol=1e-10, max_time=120.0)
-    assert solution.certificate.gap <= 1e-10 * solution.certificate.primal
+    assert solution.certificate.relative_gap <= 1e-10
     assert solution.history[-1].counters["refreshes"] >= 1
 
 
@@ -327,8 +327,7 @@ def test_the_worst_pair_is_in_every_block(size):
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
 @pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
 def test_blocks_of_any_size_reach_the_optimum(case, size):
-    tol = 2e-6 if "huge C" in str(case) else 1e-6  # more cannot be proven
-    solution = minimize(case.build(), Decomposition(block_size=size), tol=tol, max_time=60.0)
+    solution = minimize(case.build(), Decomposition(block_size=size), tol=1e-6, max_time=60.0)
     assert solution.status is Status.CONVERGED, solution.message
     value, certificate = referee.reference_optimum(case.describe()), solution.certificate
     accuracy = 1e-7 * max(abs(value), abs(certificate.primal)) + 1e-9
@@ -416,5 +415,4 @@ def test_left_out_samples_are_checked_in_the_precision_that_the_gap_needs(n):
     y = np.where(y > 0, 1.0, -1.0)
     problem = problem_of(X, y, 1e4, kernel=RBF(1.0 / (8.0 * X.var())))
     solution = minimize(problem, Decomposition(tol=1e-8), tol=1e-8)
-    assert solution.certificate.gap <= 1e-8 * solution.certificate.primal
-    assert solution.status is Status.STALLED  # the losses count 1e4 times, and so do the errors of the scores
+    assert solution.status is Status.CONVERGED

@@ -391,6 +391,15 @@ def test_gamma_scale_is_one_over_the_variance_wherever_the_data_are(offset, dtyp
     assert model._gamma == pytest.approx(copied._gamma, rel=1e-12)
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("value", [1.0, 0.1, 1e8 / 3.0])
+def test_gamma_scale_of_one_number_everywhere_is_1(value, layout):
+    """The mean of equal numbers is rounded, and the squares of that are no variance."""
+    for n, weights in ((10, None), (30, np.linspace(0.1, 3.0, 30)), (7, np.arange(7) + 0.3)):
+        model = SVC(max_time=5.0).fit(layout(np.full((n, 3), value)), np.arange(n) % 2, weights)
+        assert model._gamma == 1.0
+
+
 # Fitted attributes
 
 

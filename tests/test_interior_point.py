@@ -70,14 +70,7 @@ def assert_optimal(case, solution, tol=TOL):
 def test_hard_data_are_solved_in_few_steps(name, C):
     X, y = hard_data(name)
     case = zoo.machine(name, X, y, s=C)
-    solution = minimize(case.build(), InteriorPoint(), tol=TOL)
-    if C < 1e6:
-        assert_optimal(case.describe(), solution)
-    else:  # the losses count so often that the last digit of a score is more than the tolerance allows
-        assert solution.iterations <= FEW
-        assert solution.certificate.lost_in_rounding or solution.status is Status.CONVERGED
-        verdict = judged(case.describe(), solution.point)
-        assert abs(verdict.gap) <= TOL * abs(verdict.primal) + solution.certificate.error
+    assert_optimal(case.describe(), minimize(case.build(), InteriorPoint(), tol=TOL))
 
 
 @pytest.mark.parametrize("intercept", ["free", "penalised", None])

@@ -32,13 +32,12 @@ def test_badly_conditioned_rows(loss, intercept, C):
     X, y = rare_features()
     problem = Problem(Rows(X), y, loss, L2(1.0), np.full(y.size, C), intercept)
     solution = minimize(problem, Pivoting(), tol=1e-9)
-    assert solution.status is Status.CONVERGED or solution.certificate.lost_in_rounding
+    assert solution.status is Status.CONVERGED
     name = "hinge" if isinstance(loss, Hinge) else "squared hinge"
     machine = referee.Machine(y, problem.s, (name, 1.0), ("l2", 1.0), X=X.toarray(), intercept=intercept, scale=1.0)
     verdict = referee.judge(machine, solution.point.w, solution.point.b, problem.feasible(solution.point.alpha))
     assert verdict.infeasibility <= 1e-12
-    assert verdict.gap <= 1.01e-9 * abs(verdict.primal) + solution.certificate.error
-    assert solution.certificate.error <= 1e-7 * abs(verdict.primal)
+    assert verdict.gap <= 1.01e-9 * abs(verdict.primal)
     assert solution.certificate.primal == pytest.approx(verdict.primal)
 
 

@@ -336,7 +336,7 @@ def exact_scores(model, X, y, fold):
     """What the folds approximate: fits from scratch."""
     scores = np.empty(y.size)
     for k in range(FOLDS):
-        part = clone(model).set_params(probability=False, tol=1e-6, gamma=model._gamma)
+        part = clone(model).set_params(probability=False, tol=1e-8, gamma=model._gamma)
         scores[fold == k] = part.fit(X[fold != k], y[fold != k]).decision_function(X[fold == k])
     return scores
 

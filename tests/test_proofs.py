@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.base import is_classifier
 
+import clients
 from maxmargin import (
     SVC,
     SVR,
@@ -27,10 +28,11 @@ from maxmargin import (
     certify,
     minimize,
 )
+from maxmargin.loop.certificate import complete
 from maxmargin.loop.minimize import best_parts
 from maxmargin.numerics.rounding import growth
 from maxmargin.operators import PrecomputedGram, Rows
-from maxmargin.parts.losses import Hinge
+from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredEpsilonInsensitive
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import Certificate
 from maxmargin.solvers import DualCoordinate
@@ -64,6 +66,47 @@ def test_the_error_counts_as_gap():
     assert Certificate(0.0, 0.0, 1e-30).relative_gap == math.inf  # nothing is known of the sign even
     assert Certificate(1.0, 1.5, 0.3, 0.3).relative_gap == pytest.approx(0.1 / 1.5)
     assert Certificate(1.0, 1.5, 0.1, 0.1).relative_gap == math.inf  # a contradiction proves nothing
+    assert Certificate(1.0, 1.0 + 1e-10, 1e-12, 1e-12).relative_gap == math.inf  # however small it is
+    assert Certificate(1.0, 1.0 + 1e-10).relative_gap == 0.0  # of a solver's estimate, which knows no errors
+
+
+def test_a_gap_beside_an_optimum_of_zero_is_measured_by_the_least_value():
+    assert Certificate(1e-30, 0.0, 1e-30, least=1e-9).relative_gap == pytest.approx(2e-21)
+    assert Certificate(1e-30, -1e-12, 1e-30, 1e-12, least=1e-9).relative_gap == pytest.approx(2e-3)
+    assert Certificate(2.0, 1.0, least=1e-9).relative_gap == 0.5  # no other gap looks smaller
+    assert Certificate(0.0, 1e-12, 1e-13, least=1e-9).relative_gap == math.inf  # and a contradiction still is one
+
+
+EXACT_FITS = {
+    "constant targets": (np.ones((20, 1)), np.full(20, 3.0), "free"),
+    "targets of zero": (np.ones((20, 1)), np.zeros(20), None),
+    "a line through all points": (np.arange(20.0)[:, None], 2.0 * np.arange(20.0) + 5.0, "free"),
+}
+
+
+@pytest.mark.parametrize(("X", "y", "intercept"), EXACT_FITS.values(), ids=EXACT_FITS)
+def test_an_exact_fit_has_converged(X, y, intercept):
+    problem = Problem(Rows(X), y, Squared(), L2(1e-20), np.ones(20), intercept)
+    b = float(y[0]) if intercept else 0.0
+    exact = Point(np.array([2.0]), 5.0) if y[0] != y[-1] else Point(np.zeros(1), b)
+    point, certificate = complete(problem, exact)
+    assert certificate.relative_gap <= 1e-12
+    assert certificate.least == pytest.approx(0.5e-9 * (y @ y))
+    assert certificate.relative_gap == problem.certify(point).relative_gap
+    assert certificate.dual - certificate.dual_error <= 1e-17 <= certificate.primal + certificate.primal_error + 1e-17
+    rough = complete(problem, Point(exact.w, exact.b + 1e-3))[1]
+    assert rough.relative_gap > 1e-6 or not y.any()
+
+
+def test_only_squared_losses_have_a_least_value():
+    s = np.full(20, 1e-200)
+    for loss in (Hinge(), Logistic(), EpsilonInsensitive(), SquaredEpsilonInsensitive()):
+        problem = Problem(Rows(np.ones((20, 1))), np.ones(20), loss, L2(1.0), s)
+        assert problem.certify(Point(np.zeros(1), 0.0)).least == 0.0
+    whole = Problem(Rows(np.ones((20, 1))), np.arange(20.0), Squared(2.0), L2(1.0), np.full(20, 0.5))
+    zero, expected = Point(np.zeros(1), 0.0), 0.5e-9 * (whole.y @ whole.y)
+    of_clients = clients.run(whole, 3, lambda problem, mine: problem.certify(zero).least)
+    assert [whole.certify(zero).least, *of_clients] == [pytest.approx(expected)] * 4
 
 
 def test_values_keep_their_errors_when_the_better_halves_of_two_points_are_joined():

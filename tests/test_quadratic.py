@@ -196,7 +196,7 @@ def test_feasible_is_feasible_and_idempotent(case, seed, size):
     qp, description = case.build(), case.describe()
     a = qp.feasible(random_variables(qp, seed, size))
     assert referee.judge_box(description, a).infeasibility <= 1e-14 * (1.0 + np.abs(a).sum())
-    np.testing.assert_allclose(qp.feasible(a), a, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(qp.feasible(a), a)  # or users get another function than the one that was certified
 
 
 def one_group(n, high, total, low=0.0):

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 import referee
-from maxmargin.operators import CallableGram, KernelGram, PrecomputedGram, Rows, kernel_sums
+from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, kernel_sums
 from maxmargin.parts import kernels, losses, penalties
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -50,6 +50,7 @@ KERNELS = {
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
 SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "block_smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
+SLOW += ("kernel_coordinate", "conjugate_gradients")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
@@ -98,8 +99,10 @@ def machine(
 
     def build() -> Problem:
         stored = sp.csr_array(X) if layout == "csr" else X
-        if kernel is None:
-            operator: Any = Rows(stored)
+        if layout in ("columns", "csc"):
+            operator: Any = Columns(sp.csc_array(X) if layout == "csc" else np.asfortranarray(X))
+        elif kernel is None:
+            operator = Rows(stored)
         elif kernel == "precomputed":
             operator = PrecomputedGram(pairwise.rbf_kernel(exact, gamma=0.5))
         elif kernel == "callable":
@@ -287,7 +290,52 @@ def _degenerate():
     yield machine("huge C, squared hinge", overlapping, y, loss=("squared hinge", 1.0), s=1e6, hard_for=SLOW)
     yield machine("weights 1:1000, logistic", overlapping, y, loss=("logistic", 1.0), s=rare)
     yield from _bounded()
+    yield from _columns()
     yield machine("large targets", overlapping, 1e3 * y + 1e4, loss=("squared", 1.0))
+
+
+def _columns():
+    """The squared loss with a penalty that has an L1 part, on columns of every kind."""
+    X, y = line(40, 12, seed=22)
+    X[np.abs(X) < 0.4] = 0.0
+    wide, wide_y = line(25, 60, seed=25)
+    weights = np.random.default_rng(24).uniform(0.2, 2.0, size=40)
+    some = np.where(np.arange(40) % 3 == 0, 0.0, weights)
+    nets = {"l1": ("l1", 4.0), "elastic net": ("elastic net", 5.0, 0.6)}
+    positive = np.zeros(12), np.full(12, np.inf)
+    narrow = np.full(12, -0.2), np.full(12, 0.3)
+
+    def columns(name, X, y, penalty, layout="columns", **options):
+        return machine(f"columns, {name}", X, y, loss=("squared", 1.0), penalty=penalty, layout=layout, **options)
+
+    for name, penalty in nets.items():
+        for intercept in ("free", None):
+            for layout in ("columns", "csc"):
+                label = f"{name}, {layout}, intercept {intercept}"
+                yield columns(f"{label}, weighted", X, y, penalty, layout, s=weights, intercept=intercept)
+                yield columns(f"{label}, wide", wide, wide_y, penalty, layout, intercept=intercept)
+        yield columns(f"{name}, zero weights", X, y, penalty, s=some)
+        yield columns(f"{name}, float32", X, y, penalty, s=weights, dtype=np.float32)
+        yield columns(f"{name}, CSC float32", X, y, penalty, "csc", s=weights, dtype=np.float32)
+        yield columns(f"{name}, duplicated columns", np.hstack([X, X]), y, penalty)
+        opposite = np.hstack([X, -X])
+        yield columns(f"{name}, opposite columns", opposite, y, penalty)
+        yield columns(
+            f"{name}, constant and zero columns", X * (np.arange(12) % 3 > 0) + (np.arange(12) % 6 == 0), y, penalty
+        )
+        yield columns(f"{name}, one sample", X[:1], y[:1], penalty, hard_for=("working_set",))
+        yield columns(f"{name}, constant target", X, np.full(40, 3.0), penalty, hard_for=("working_set",))
+        yield columns(f"{name}, columns 1e4 apart", X * np.where(np.arange(12) == 0, 1e4, 1.0), y, penalty)
+        yield columns(f"{name}, huge", X, y, (penalty[0], 1e4, *penalty[2:]))
+        yield columns(f"{name}, small", X, y, (penalty[0], 1e-3, *penalty[2:]))
+        yield columns(f"{name}, small and wide", wide, wide_y, (penalty[0], 1e-3, *penalty[2:]))
+        yield columns(f"{name}, far from the origin", X + 100.0, y, penalty)
+        ratio = penalty[2] if len(penalty) > 2 else 1.0
+        for layout in ("columns", "csc"):
+            yield columns(f"positive {name}, {layout}", X, y, ("bounded", 4.0, ratio, *positive), layout, s=weights)
+            yield columns(f"bounded {name}, {layout}", X, y, ("bounded", 1.0, ratio, *narrow), layout, intercept=None)
+    yield columns("bounded ridge", X, y, ("bounded", 1.0, 0.0, *narrow))
+    yield columns("bounds alone", X, y, ("bounded", 0.0, 1.0, *narrow))
 
 
 def _bounded():
@@ -325,7 +373,8 @@ def _kernels():
     yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
     for kernel in ("sigmoid", "sigmoid of negative trace"):
         for intercept in ("free", None):
-            options = {"intercept": intercept, "hard_for": ("smo", "block_smo", "decomposition"), "convex": False}
+            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate")
+            options = {"intercept": intercept, "hard_for": hard_for, "convex": False}
             yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
 
 

@@ -136,6 +136,14 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", Compiled(function, forceinline=True))
 
 
+def compiled_exactly(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a loop whose operations keep the order in which they are written.
+
+    Rounding errors that are computed as ``(a + b) - a - b`` would be nothing in any other loop.
+    """
+    return cast("Callable[P, R]", Compiled(function, fastmath=False))
+
+
 def compiled_methods(cls: Class) -> Class:
     """Let compiled loops call the public methods of a ``NamedTuple`` class.
 
@@ -260,7 +268,7 @@ def _make_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> A
     import numba
 
     _register_all()
-    dispatcher: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy", **options)(function)
+    dispatcher: Any = numba.njit(**{"nogil": True, "fastmath": FAST, "error_model": "numpy", **options})(function)
     try:
         dispatcher._cache = _cache_class()(function)
         dispatcher._can_cache = True

@@ -246,7 +246,7 @@ def kernel_parameters(rng):
     kernel = str(rng.choice(["linear", "rbf", "poly", "sigmoid", "laplacian", "precomputed", "callable"],
                             p=[0.28, 0.26, 0.16, 0.06, 0.1, 0.1, 0.04]))  # fmt: skip
     if kernel == "callable":
-        return {"kernel": products}
+        return {"kernel": products if rng.random() < 0.6 else tilted}
     p: dict[str, Any] = {"kernel": kernel}
     if kernel not in ("linear", "precomputed"):
         wild = float(10.0 ** rng.integers(-9, 10))
@@ -262,6 +262,12 @@ def products(A, B):
     """A kernel that is a Python function."""
     A, B = (M.toarray() if sp.issparse(M) else np.asarray(M) for M in (A, B))
     return np.asarray(A, dtype=np.float64) @ np.asarray(B, dtype=np.float64).T + 1.0
+
+
+def tilted(A, B):
+    """A kernel that is not quite symmetric, as those of users may be."""
+    K = products(A, B)
+    return K + 1e-9 * (np.asarray(A.sum(axis=1)).reshape(-1, 1) - np.asarray(B.sum(axis=1)).ravel())
 
 
 def fraction(rng, y):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
-from problems import products
+from problems import products, tilted
 
 TEMPLATE = """\
     # {line}
@@ -44,8 +44,10 @@ def script(made, finding):
 
 
 def _parameter(value):
-    if value is products:
-        return "lambda A, B: np.asarray((A @ B.T).toarray() if sp.issparse(A) else A @ B.T, dtype=float) + 1.0"
+    if value is products or value is tilted:
+        text = "lambda A, B: np.asarray((A @ B.T).toarray() if sp.issparse(A) else A @ B.T, dtype=float) + 1.0"
+        tilt = " + 1e-9 * (np.asarray(A.sum(axis=1)).reshape(-1, 1) - np.asarray(B.sum(axis=1)).ravel())"
+        return text + (tilt if value is tilted else "")
     return "np.inf" if isinstance(value, float) and value == np.inf else repr(value)
 
 

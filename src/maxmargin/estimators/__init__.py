@@ -4,12 +4,17 @@ from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.explanation import explain_solver
+from maxmargin.estimators.kernel_ridge import KernelRidge
+from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
+from maxmargin.estimators.ridge import Ridge
+from maxmargin.estimators.ridge_classifier import RidgeClassifier
+from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
@@ -20,12 +25,17 @@ __all__ = [
     "SVR",
     "DistributedNuSVC",
     "DistributedSVC",
+    "KernelRidge",
+    "LinearRegression",
     "LinearSVC",
     "LinearSVR",
     "LogisticRegression",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
     "Verdict",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
+import sklearn.kernel_ridge
 import sklearn.linear_model
 import sklearn.svm
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
-from maxmargin.estimators._machinery.check import check_chunks, class_weights
+from maxmargin.estimators._machinery.check import QUIETLY, check_chunks, class_weights
 from maxmargin.estimators._machinery.fitted import (
     DUAL_BOUND_SECONDS,
     Samples,
@@ -26,15 +27,18 @@ from maxmargin.estimators._machinery.fitted import (
     dual_bound,
     float_row,
     intercept_of,
+    judged,
     kept_dual,
     norm_formula,
     only_task,
     smooth_certificate_of,
+    solved_dual,
     street_certificate_of,
     targets,
     tasks_with_variables,
 )
 from maxmargin.estimators._machinery.kernels import task_operator, training_operator
+from maxmargin.estimators._machinery.least_squares import LONGER, coefficient_limits, reach_of
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Task, regression_task
 from maxmargin.estimators._machinery.problems import (
@@ -55,32 +59,37 @@ from maxmargin.estimators._machinery.problems import (
 from maxmargin.estimators._machinery.stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
+from maxmargin.estimators.kernel_ridge import KernelRidge, gram_of_kernel_ridge
+from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
+from maxmargin.estimators.ridge import Ridge
+from maxmargin.estimators.ridge_classifier import RidgeClassifier
+from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
-from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
-from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, rows_of
+from maxmargin.operators import ChunkedMatrix, Columns, Matrix, MatrixLike, rows_of
 from maxmargin.parts.losses import Hinge, Squared, SquaredHinge
-from maxmargin.parts.penalties import L1, L2
+from maxmargin.parts.penalties import L1, L2, Bounded, Unpenalised
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Features, Float, Penalty
+from maxmargin.protocols import Array, Features, Float, Intercept, Penalty
 from maxmargin.solvers import Saddle, SoftmaxNewton
 from maxmargin.solvers.choice import choose
 
 HULL_BOUND_TOL = 1e-6
 Pose = Callable[[int, Task, Features], BoxQP | HullDistance]  # from the number of a task, the task and its rows
 
+RIDGE = "sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2"
 KINDS = {"free": "", "penalised": " (intercept penalised)", None: " (no intercept)"}
 
 
@@ -171,7 +180,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)
     else:
-        rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        rows = QUIETLY(check_array)(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
     if is_outlier_detector(model):
         y = np.ones(rows.shape[0])
     elif y is None:
@@ -205,7 +214,7 @@ def _judge_svc(model: Model, data: Samples) -> Verdict:
         operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
         problem = hinge_problem(operator, task.y, task.s, loss, intercept)
         w = float_row(model.coef_, len(certificates)) if as_rows else alpha
-        certificates.append(certify_point(problem, Point(w, b, certified_dual(model, len(certificates), alpha))))
+        certificates.append(judged(model, problem, Point(w, b, certified_dual(model, len(certificates), alpha))))
     power = "" if loss == "hinge" else "^2"
     return _verdict(f"1/2 |f|^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)){power}", tasks, certificates)
 
@@ -248,7 +257,7 @@ def _judge_svr(model: Model, data: Samples) -> Verdict:
     w = float_row(model.coef_, 0) if as_rows else alpha
     power = "" if loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |f|^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon){power}"
-    return _verdict(formula, [task], [certify_point(problem, Point(w, b, certified_dual(model, 0, alpha)))])
+    return _verdict(formula, [task], [judged(model, problem, Point(w, b, certified_dual(model, 0, alpha)))])
 
 
 @_judge.register(NuSVR)
@@ -260,7 +269,7 @@ def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
     epsilon = getattr(model, "epsilon_", None)
     if epsilon is None:  # scikit-learn's does not tell its tube: the best one
         epsilon = best_tube(np.abs(task.y - gram.apply(alpha) - b), s, model.nu)
-    certificate = certificate_at(qp, alpha, np.array([b + epsilon, b - epsilon]), both_sides(qp, alpha))
+    certificate = certificate_at(qp, alpha, np.array([b + epsilon, b - epsilon]), both_sides(qp, alpha), model.tol)
     formula = "1/2 |f|^2 + nu epsilon sum_i C_i + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon)"
     return _verdict(formula, [task], [certificate])
 
@@ -270,7 +279,7 @@ def _judge_nu_svr(model: Model, data: Samples) -> Verdict:
 def _judge_one_class(model: Model, data: Samples) -> Verdict:
     task, alpha, b = only_task(model, data)
     qp = one_class(training_operator(model, data.in_memory), data.weights, model.nu)
-    certificate = certificate_at(qp, alpha, np.array([b]), alpha)
+    certificate = certificate_at(qp, alpha, np.array([b]), alpha, model.tol)
     return _verdict("1/2 |f|^2 - nu S rho + sum_i s_i max(0, rho - f(x_i))", [task], [certificate])
 
 
@@ -296,7 +305,7 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), kept_dual(model, k, task))
         if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
             point = Point(point.w, point.b, dual_bound(problem, point))
-        certificates.append(certify_point(problem, point))
+        certificates.append(judged(model, problem, point))
     power = "" if model.loss == "hinge" else "^2"
     formula = f"{norm_formula(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
     return _verdict(formula, tasks, certificates)
@@ -341,7 +350,7 @@ def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
         point = Point(w, b, dual_bound(problem, point))
     power = "" if model.loss == "epsilon_insensitive" else "^2"
     formula = f"1/2 |w|^2 + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
-    return _verdict(formula, [task], [certify_point(problem, point)])
+    return _verdict(formula, [task], [judged(model, problem, point)])
 
 
 @_judge.register(LogisticRegression)
@@ -409,7 +418,7 @@ def _judge_sgd(model: Model, data: Samples) -> Verdict:
         point = Point(np.atleast_2d(model.coef_)[k].astype(np.float64), float(model.intercept_[k]), alpha)
         if alpha is None and problem.loss.traits.kinked and model.penalty == "l2":
             point = Point(point.w, point.b, dual_bound(problem, point))
-        certificates.append(certify_point(problem, point))
+        certificates.append(judged(model, problem, point))
     size = "sum_i s_i" if isinstance(model, StochasticEstimator) else "n"
     return _verdict(f"sum_i c_i loss(y_i, x_i.w + b) + alpha {size} R(w)", tasks, certificates)
 
@@ -421,21 +430,85 @@ def _judge_lasso(model: Model, data: Samples) -> Verdict:
     share = data.weights / data.weights.sum()
     penalty = L1(float(model.alpha))
     certificates = [
-        certify_point(_least_squares(model, data, y, share, penalty), point) for y, point in targets(model, data)
+        judged(model, _least_squares(model, data, y, share, penalty), point) for y, point in targets(model, data)
     ]
     return _named("sum_i s_i (x_i.w + b - y_i)^2 / (2 sum_i s_i) + alpha |w|_1", certificates)
 
 
+@_judge.register(Ridge)
+@_judge.register(RidgeCV)
+@_judge.register(LinearRegression)
 @_judge.register(sklearn.linear_model.Ridge)
+@_judge.register(sklearn.linear_model.RidgeCV)
+@_judge.register(sklearn.linear_model.LinearRegression)
 def _judge_ridge(model: Model, data: Samples) -> Verdict:
-    if getattr(model, "positive", False):
-        raise ValueError("certify judges Ridge with positive=False; positive=True is another problem.")
+    certificates = [
+        _ridge_certificate(model, data, y, 2.0 * data.weights, k, point)
+        for k, (y, point) in enumerate(targets(model, data))
+    ]
+    return _named(RIDGE, certificates)
+
+
+@_judge.register(RidgeClassifier)
+@_judge.register(sklearn.linear_model.RidgeClassifier)
+def _judge_ridge_classifier(model: Model, data: Samples) -> Verdict:
+    if data.y.ndim > 1:  # several labels for each sample
+        s, signs = 2.0 * data.weights, np.where(data.y > 0, 1.0, -1.0)
+        tasks = [Task(f"label {k}", np.arange(s.size), np.ascontiguousarray(y), s) for k, y in enumerate(signs.T)]
+    else:
+        codes = codes_of(model, data)
+        per_class = class_weights(model.class_weight, model.classes_, codes, _counted(model, data))
+        s = 2.0 * per_class[codes] * data.weights
+        tasks = binary_tasks(codes, model.classes_, "ovr", s)
+    coef, biases = np.atleast_2d(model.coef_), np.broadcast_to(model.intercept_, len(tasks))
+    certificates = [
+        _ridge_certificate(model, data, task.y, s, k, Point(float_row(coef, k), float(biases[k])))
+        for k, task in enumerate(tasks)
+    ]
+    return _verdict(RIDGE, tasks, certificates)
+
+
+def _counted(model: Model, data: Samples) -> Float:
+    """What "balanced" counts: scikit-learn's RidgeClassifier leaves the sample weights out there."""
+    return data.weights if isinstance(model, RidgeClassifier) else np.ones(data.weights.size)
+
+
+def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, k: int, point: Point) -> Certificate:
+    """Of least squares with a penalty or without one, and with or without limits of the coefficients.
+
+    With limits the dual variables that follow from the scores prove little, and good ones are found by solving.
+    """
+    rows = rows_of(data.X)
+    intercept: Intercept = "free" if model.fit_intercept else None
+    alphas = np.ravel(getattr(model, "alpha_", getattr(model, "alpha", 0.0)))
+    alpha = float(alphas[k if alphas.size > 1 else 0])
+    d = data.X.shape[1]
+    limits = coefficient_limits(d, getattr(model, "positive", False), getattr(model, "bounds", None))
+    reach = np.maximum(reach_of(rows, y, intercept), LONGER * np.abs(point.w)) if alpha == 0.0 else np.full(d, np.inf)
+    if limits is None:
+        penalty: Penalty = L2(2.0 * alpha) if alpha > 0.0 else Unpenalised(reach)
+        return judged(model, Problem(rows, y, Squared(), penalty, s, intercept), point)
+    penalty = Bounded(2.0 * alpha, 0.0, np.maximum(limits[0], -reach), np.minimum(limits[1], reach))
+    problem = Problem(Columns(data.in_memory), y, Squared(), penalty, s, intercept)
+    kept = np.clip(point.w, penalty.low, penalty.high)
+    return judged(
+        model, problem, Point(kept, point.b, solved_dual(problem, Point(kept, point.b), choose(problem).make()))
+    )
+
+
+@_judge.register(KernelRidge)
+@_judge.register(sklearn.kernel_ridge.KernelRidge)
+def _judge_kernel_ridge(model: Model, data: Samples) -> Verdict:
+    alphas = np.ravel(model.alpha)
+    gram, s = gram_of_kernel_ridge(model, data.in_memory), 2.0 * data.weights
+    Y = data.y.astype(np.float64).reshape(data.X.shape[0], -1)
+    W = np.asarray(model.dual_coef_, dtype=np.float64).reshape(Y.shape)
     certificates = []
-    for k, (y, point) in enumerate(targets(model, data)):
-        alpha = float(model.alpha if np.ndim(model.alpha) == 0 else model.alpha[k])
-        problem = _least_squares(model, data, y, 2.0 * data.weights, L2(2.0 * alpha))
-        certificates.append(certify_point(problem, point))
-    return _named("sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2", certificates)
+    for k in range(Y.shape[1]):
+        lam, w = 2.0 * float(alphas[k if alphas.size > 1 else 0]), np.ascontiguousarray(W[:, k])
+        problem = Problem(gram, np.ascontiguousarray(Y[:, k]), Squared(), L2(lam), s, None)
+        certificates.append(judged(model, problem, Point(w, 0.0, lam * w)))
+    return _named("sum_i s_i (f(x_i) - y_i)^2 + alpha |f|^2", certificates)
 
 
 def _least_squares(model: Model, data: Samples, y: Float, s: Float, penalty: Penalty) -> Problem:

@@ -5,12 +5,15 @@ Solvers maintain gradients, scores and coefficients that drift; nothing they mai
 
 from __future__ import annotations
 
+import math
+
 from maxmargin.problems.point import Certifiable, Certificate, Point
+from maxmargin.problems.precise import certify_precisely
 from maxmargin.problems.problem import Problem
 
 
-def certify_point(problem: Certifiable, point: Point) -> Certificate:
-    """Judge a point of a problem.
+def certify_point(problem: Certifiable, point: Point, tol: float = math.inf) -> Certificate:
+    """Judge a point of a problem: once more with twice the digits if only rounding seems to miss the tolerance.
 
     Raises
     ------
@@ -18,16 +21,23 @@ def certify_point(problem: Certifiable, point: Point) -> Certificate:
         If a value is NaN: a point with non-finite coefficients has no certificate.
 
     """
-    return _a_number(problem.certify(point))
+    certificate = _a_number(problem.certify(point))
+    if not certificate.blurred(tol) or problem.conclusion(certificate) is not None:
+        return certificate
+    precise = certify_precisely(problem, point)
+    better = precise is not None and precise.error < certificate.error and precise.relative_gap < math.inf
+    return _a_number(precise) if precise is not None and better else certificate
 
 
-def complete(problem: Problem, point: Point) -> tuple[Point, Certificate]:
-    """A point with the dual variables that the slopes at its coefficients suggest, and the judgement of both.
+def complete(problem: Certifiable, point: Point, tol: float = math.inf) -> tuple[Point, Certificate]:
+    """A point and its judgement, with the dual variables that the slopes at its coefficients suggest if it has none.
 
-    As `certify_point`, with one product less than if the dual variables were found first.
+    As `certify_point`, with one product less than if such dual variables were found first.
     """
+    if point.alpha is not None or not isinstance(problem, Problem) or problem.kernelised:
+        return point, certify_point(problem, point, tol)
     point, certificate = problem.completed(point)
-    return point, _a_number(certificate)
+    return point, certify_point(problem, point, tol) if certificate.blurred(tol) else _a_number(certificate)
 
 
 def _a_number(certificate: Certificate) -> Certificate:

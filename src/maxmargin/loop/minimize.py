@@ -21,7 +21,7 @@ import numpy as np
 
 from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.communicators import ALONE
-from maxmargin.loop.certificate import certify_point
+from maxmargin.loop.certificate import complete
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.progress import ProgressLine
@@ -43,7 +43,8 @@ ENDED = (Status.CONVERGED, Status.STALLED, Status.NOT_SEPARABLE, Status.NOT_CONV
 UNLIMITED = 2**62
 SHARE_OF_PASSES, SHARE_OF_EFFORT = 0.1, 0.05  # that certificates may take before a solver claims to be done
 UNMEASURED = 2.0  # times the pace of the fastest round: a certificate that has to be given up is lost
-GRACE = 0.5  # seconds after Ctrl-C, or after the time limit, for what is going on then; later it is given up
+GRACE = 0.5  # seconds after the time limit for what is going on then; later it is given up
+ANSWER = 0.3  # the same after Ctrl-C: the piece that is under way then and what follows take a tenth or so
 REMEMBERED: dict[str, Callable[[float], float]] = {  # of the loop, by checkpoints
     "rounds": int,
     "passes": float,
@@ -163,7 +164,8 @@ def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate])
         variables, dual = early, before
     if coefficients is variables:
         return one if lower else (late, after)
-    parts = Certificate(primal.primal, dual.dual, primal.primal_error, dual.dual_error, after.passes)
+    errors = primal.primal_error, dual.dual_error
+    parts = Certificate(primal.primal, dual.dual, *errors, passes=after.passes, least=after.least)
     return Point(coefficients.w, coefficients.b, variables.alpha), parts
 
 
@@ -213,7 +215,7 @@ class _Run:
         own = np.array([self._seconds(), self._pace(state), float(interrupts.pending)])
         self.seconds, self.seconds_per_pass, pending = self.communicator.broadcast(own).tolist()
         if pending:
-            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=GRACE)
+            return self._stop_in_time(state, interrupts, Status.INTERRUPTED, patience=ANSWER)
         if self.seconds + self._reserve(state) >= self.max_time:
             left = self.max_time - self.seconds
             if self.measured == 0.0 and left > 0.5 * self.max_time and not state.exhausted:
@@ -243,7 +245,7 @@ class _Run:
         point = self.solver.point(self.problem, state)
         try:
             with self._certificate_in_time(interrupts):
-                certificate = certify_point(self.problem, point)
+                point, certificate = complete(self.problem, point, self.tol)
         except (KeyboardInterrupt, GivenUp):
             if self.best is None:
                 raise
@@ -315,7 +317,7 @@ class _Run:
     def round_in_time(self, state: State, interrupts: Interrupts) -> Iterator[None]:
         """Give a round up if it goes on for long after Ctrl-C or the time limit; at once if nothing is lost by that."""
         self.round_began, self.round_passes = self._seconds(), state.counters["passes"]
-        grace = 0.0 if state.keeps_its_point else GRACE
+        grace = 0.0 if state.keeps_its_point else ANSWER
         limit = self.max_time - self._reserve(state) if state.keeps_its_point else self.max_time + GRACE
         if not self.can_give_up:
             yield
@@ -343,7 +345,7 @@ class _Run:
         limit = self.max_time + max(GRACE, self.max_time - self._seconds())
         if self.best is None:
             limit = math.inf
-        with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= GRACE or self._seconds() >= limit):
+        with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= ANSWER or self._seconds() >= limit):
             yield
 
     def _told_to_stop(self, interrupts: Interrupts) -> Status:
@@ -357,7 +359,7 @@ class _Run:
         return status
 
     def _claims_to_be_done(self, state: State) -> bool:
-        own = Certificate(*state.estimate)
+        own = Certificate(*state.estimate, least=self.least)
         return state.exhausted or own.relative_gap <= self.tol or self.problem.conclusion(own) is not None
 
     def _check_is_due(self, state: State) -> bool:
@@ -381,7 +383,13 @@ class _Run:
         if traffic := getattr(self.communicator, "traffic", None):
             counters |= traffic.counters
         certified = error is not None
-        self.history.append(Record(self._seconds(), state.iterations, primal, dual, certified, counters, error or 0.0))
+        values = primal, dual, certified, counters, error or 0.0, self.least
+        self.history.append(Record(self._seconds(), state.iterations, *values))
+
+    @property
+    def least(self) -> float:
+        """What smaller values than this count as: the certificates of the problem know it."""
+        return self.best[1].least if self.best is not None else 0.0
 
     def _seconds(self) -> float:
         return seconds_working() - self.began

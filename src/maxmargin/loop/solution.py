@@ -24,11 +24,12 @@ class Record:
     certified: bool  # recomputed from scratch, or the solver's own estimate
     counters: dict[str, float] = field(default_factory=dict)
     error: float = 0.0  # a bound on the rounding errors of both values, if they were recomputed
+    least: float = 0.0  # what smaller values count as, where the gap is compared with them
 
     @property
     def relative_gap(self) -> float:
         """Relative duality gap of this line, its error included."""
-        return Certificate(self.primal, self.dual, self.error).relative_gap
+        return Certificate(self.primal, self.dual, self.error, least=self.least).relative_gap
 
 
 @dataclass(frozen=True, repr=False)

@@ -246,8 +246,8 @@ class _Decoder:
         if name not in self._arrays:
             if not isinstance(dtype, str) or not DTYPE.fullmatch(dtype):
                 raise Refusal(f"{name} has dtype {shown(str(dtype))}, but bool, int, float or str are allowed.")
-            if not isinstance(shape, list) or len(shape) > 2 or not are_sizes(shape):
-                raise Refusal(f"{name} has the shape {shown(str(shape))}, but at most 2 sizes from 0 on are allowed.")
+            if not isinstance(shape, list) or len(shape) > 3 or not are_sizes(shape):
+                raise Refusal(f"{name} has the shape {shown(str(shape))}, but at most 3 sizes from 0 on are allowed.")
             array = self._load(name, dtype, tuple(map(_size, shape)))
             if node.get("object", False) is True and array.dtype.kind == "U":
                 array = array.astype(object)

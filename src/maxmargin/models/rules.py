@@ -93,6 +93,24 @@ def _is_long(value: object, sizes: Sizes) -> TypeGuard[list[object]]:
     return isinstance(value, list) and len(value) == sizes["problems"]
 
 
+def _is_list(value: object) -> bool:
+    return _is_array(value, "f") and value.ndim == 1
+
+
+def _is_of_targets(value: object, length: int) -> bool:
+    return _is_array(value, "f") and value.ndim in (1, 2) and value.shape[-1] == length
+
+
+def _is_solved(value: object) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(item, Solution) for item in value)
+
+
+def _are_samples(value: object, sizes: Sizes) -> bool:
+    if isinstance(value, sparse.csr_matrix | sparse.csr_array):
+        return value.shape[1] == sizes["features"] and _is_array(value.data, "f")
+    return _is_array(value, "f") and value.ndim == 2 and value.shape[1] == sizes["features"]
+
+
 def _are_solutions(value: object, sizes: Sizes) -> bool:
     return _is_long(value, sizes) and all(isinstance(item, Solution) and item.point.alpha is not None for item in value)
 
@@ -148,6 +166,18 @@ _KERNEL_CLASSIFIER: dict[str, _Rule] = {
     "_n_support": _array("i", "classes"),
 }
 _PER_PROBLEM = _array("f", "problems")
+_OF_TARGETS: dict[str, _Rule] = {
+    "n_features_in_": _SIZED["n_features_in_"],
+    **{name: rule for name, rule in _CERTIFIED.items() if name not in ("dual_coef_", "intercept_", "solutions_")},
+    "n_iter_": _COUNT,
+}
+_LEAST_SQUARES = _OF_TARGETS | {
+    "coef_": _Rule(
+        "finite coefficients for each target", lambda value, sizes: _is_of_targets(value, sizes["features"])
+    ),
+    "intercept_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
+    "solutions_": _Rule("a list of one Solution per target", lambda value, _: _is_solved(value)),
+}
 _DISTRIBUTED: dict[str, _Rule] = {
     "n_features_in_": _SIZED["n_features_in_"],
     **_CLASSES_RULE,
@@ -179,6 +209,35 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
         "n_iter_": _array("i", "problems"),
     },
     "LinearSVR": _SIZED | _CERTIFIED | {"coef_": _array("f", "features"), "n_iter_": _COUNT},
+    "Ridge": _LEAST_SQUARES | {"solver_": _Rule("a name", lambda value, _: isinstance(value, str))},
+    "RidgeCV": _LEAST_SQUARES
+    | {
+        "alpha_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
+        "best_score_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
+    },
+    "LinearRegression": _LEAST_SQUARES
+    | {
+        "_singular": _Rule(
+            "singular values, a matrix that has them, or null",
+            lambda value, _: value is None or (_is_array(value, "f") and value.ndim in (1, 2)),
+        )
+    },
+    "RidgeClassifier": _LEAST_SQUARES
+    | {
+        "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),
+        "intercept_": _Rule("a number for each class", lambda value, _: _is_list(value)),
+        "_labels": _Rule("true or false", lambda value, _: isinstance(value, bool)),
+        "solver_": _Rule("a name", lambda value, _: isinstance(value, str)),
+    },
+    "KernelRidge": _OF_TARGETS
+    | {
+        "solutions_": _LEAST_SQUARES["solutions_"],
+        "dual_coef_": _Rule(
+            "coefficients of the samples", lambda value, _: _is_array(value, "f") and value.ndim in (1, 2)
+        ),
+        "X_fit_": _Rule("a finite matrix of samples, dense or CSR", _are_samples),
+        "_gamma": _NUMBER,
+    },
     "SGDClassifier": _SIZED
     | _CLASSES_RULE
     | _CERTIFIED
@@ -188,6 +247,11 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
 OPTIONAL: dict[str, _Rule] = {
     "feature_names_in_": _array("O", "features"),
     "_coef": _array("f", "problems", "features"),  # of kernel machines with a linear kernel
+    "_moments": _Rule(
+        "a dictionary of arrays of finite floats",
+        lambda value, _: isinstance(value, dict) and all(_is_array(item, "f") for item in value.values()),
+    ),
+    "cv_results_": _Rule("an array of finite floats", lambda value, _: _is_array(value, "f")),
     "probability_slopes_": _Rule("a list of positive numbers, 1 or 2 of them", _are_slopes),
 }
 
@@ -206,6 +270,7 @@ FIELDS: dict[str, dict[str, _Rule]] = {
         "primal_error": _NUMBER,
         "dual_error": _NUMBER,
         "passes": _NUMBER,
+        "least": _NUMBER,
     },
     "Record": {
         "seconds": _NUMBER,
@@ -222,6 +287,7 @@ FIELDS: dict[str, dict[str, _Rule]] = {
             ),
         ),
         "error": _NUMBER,
+        "least": _NUMBER,
     },
     "Solution": {
         "point": _Rule("a Point", lambda value, _: isinstance(value, Point)),
@@ -242,8 +308,8 @@ FIELDS: dict[str, dict[str, _Rule]] = {
 
 # Fields that files of earlier versions do not have; they have defaults.
 LATER_FIELDS = {
-    "Certificate": {"primal_error", "dual_error"},
-    "Record": {"error"},
+    "Certificate": {"primal_error", "dual_error", "least"},
+    "Record": {"error", "least"},
     "Solution": {"compiling"},
 }
 

@@ -22,7 +22,7 @@ from maxmargin.operators.rows import Matrix, checked_values, dense64, is_sparse,
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.protocols import Array, Float, Index, Kernel
-from maxmargin.threads import Workers
+from maxmargin.threads import Workers, go_on
 
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
@@ -268,7 +268,7 @@ class KernelGram(Gram):
         return self._doubles
 
 
-class _GivenGram(Gram):
+class GivenGram(Gram):
     """A kernel matrix of which float64 blocks of any rows and columns can be had."""
 
     @abstractmethod
@@ -297,7 +297,15 @@ class _GivenGram(Gram):
         sizes = np.maximum(self.diagonal(), 0.0) if self.positive else np.full(self.n_samples, self._largest)
         return rounding_of_sums(w, np.sqrt(sizes), 0.0) + 0.5 * self._asymmetry * float(np.abs(w).sum())
 
-    _asymmetry = 0.0  # the largest difference of two values that should be equal
+    @cached_property
+    def _asymmetry(self) -> float:
+        """The largest difference of two values that should be equal."""
+        everything, most = np.arange(self.n_samples), 0.0
+        for part in stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples))):
+            go_on()
+            differences = self.between(everything[part], everything) - self.between(everything, everything[part]).T
+            most = max(most, float(np.abs(differences).max(initial=0.0)))
+        return most
 
     @cached_property
     def _largest(self) -> float:
@@ -307,7 +315,7 @@ class _GivenGram(Gram):
         return max((float(np.abs(block).max(initial=0.0)) for block in blocks), default=0.0)
 
 
-class PrecomputedGram(_GivenGram):
+class PrecomputedGram(GivenGram):
     """A kernel matrix that the user computed."""
 
     def __init__(self, K: Matrix, workers: Workers | None = None) -> None:
@@ -321,7 +329,7 @@ class PrecomputedGram(_GivenGram):
         return dense64(part if columns.size == self.n_samples else part[:, columns])
 
     @cached_property
-    def _asymmetry(self) -> float:  # type: ignore[override]
+    def _asymmetry(self) -> float:
         parts = stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples)))
         differences = (abs(self.K[part] - self.K[:, part].T) for part in parts)
         return float(max((difference.max() for difference in differences if difference.size), default=0.0))
@@ -331,7 +339,7 @@ class PrecomputedGram(_GivenGram):
         return np.asarray(self.K.diagonal(), dtype=np.float64)
 
 
-class CallableGram(_GivenGram):
+class CallableGram(GivenGram):
     """A kernel matrix from a Python function ``kernel(A, B)`` that returns one row per row of ``A``."""
 
     def __init__(self, function: Callable[[Any, Any], Any], X: Matrix, workers: Workers | None = None) -> None:

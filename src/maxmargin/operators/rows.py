@@ -240,6 +240,22 @@ class Rows:
         bordered[d, d] = height**2 * h.sum()
         return bordered
 
+    def row_gram(self) -> Float:
+        """``X X^T``: the inner products of all pairs of rows."""
+        X, n, step = self.matrix, self.n_samples, max(1, -(-self.n_features // GRAM_GROUPS))
+        if is_sparse(X):
+            return np.asarray((X.astype(np.float64) @ X.T.astype(np.float64)).toarray())
+        columns = [slice(first, first + step) for first in range(0, self.n_features, step)]
+        sums = np.zeros((len(columns), n, n))
+
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                part = np.asarray(X[:, columns[k]], dtype=np.float64)
+                sums[k] = part @ part.T
+
+        self.workers.run(work, range(len(columns)))
+        return np.asarray(sums.sum(axis=0))
+
     def adjoint_and_gram(self, alpha: Float, h: Float, height: float) -> tuple[Float, Callable[[], Float]]:
         """``X^T alpha``, and ``weighted_gram(h, height)`` when somebody asks for it."""
         return self.adjoint(alpha), lambda: self.weighted_gram(h, height)

@@ -115,6 +115,34 @@ class Bounded(NamedTuple):
         return min(max(w, self.low[j]), self.high[j]) if j < self.low.shape[0] else w
 
 
+@compiled_methods
+class Unpenalised(NamedTuple):
+    """Nothing where ``|w| <= reach_j``, and infinite elsewhere: what stands for no penalty at all.
+
+    Without a limit the conjugate would be infinite but at zero, which no computed sum of products ever is. With it, a
+    gap is proven among all coefficients within their reach; and since the problem is convex, one that is ``k`` times as
+    large among those that are ``k`` times as far away from the point as the limits are.
+    """
+
+    reach: Float
+
+    @property
+    def lam(self) -> float:
+        return 0.0
+
+    def cost(self, w: float, j: int) -> float:
+        return 0.0 if abs(w) <= self.reach[j] else math.inf
+
+    def conjugate_cost(self, v: float, j: int) -> float:
+        return self.reach[j] * abs(v)
+
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        return -math.inf, math.inf
+
+    def prox(self, v: float, step: float, j: int) -> float:
+        return min(max(v, -self.reach[j]), self.reach[j])
+
+
 def strengths(penalty: Penalty) -> tuple[float, float]:
     """Strength of ``|w|_1`` and of ``|w|^2 / 2``, without bounds."""
     if isinstance(penalty, (ElasticNet, Bounded)):

@@ -122,7 +122,8 @@ class BoxQP:
         assert point.alpha is not None
         a = self.feasible(point.alpha)
         judged, f = vars(self).get("_judged", (None, a))
-        return f if judged is not None and np.array_equal(judged, a) else self.scores(a)
+        precise: BoxQP = vars(self).get("_precise", self)  # of `problems.precise`, if it was needed
+        return f if judged is not None and np.array_equal(judged, a) else precise.scores(a)
 
     @property
     def separable(self) -> bool:
@@ -146,7 +147,8 @@ class BoxQP:
     def conclusion(self, certificate: Certificate) -> Status | None:
         """That hulls meet or, of other programs, that rounding errors leave nothing to go on with."""
         value = max(abs(certificate.primal), abs(certificate.dual))
-        if not (self.of_hulls and certificate.dual >= 0.0) and value >= self.rounding_level:
+        known = 0.0 < certificate.error < 0.1 * value and not self.of_hulls  # small as it may be
+        if not (self.of_hulls and certificate.dual >= 0.0) and (value >= self.rounding_level or known):
             return None
         return Status.NOT_SEPARABLE if self.of_hulls and self._meet(certificate) else Status.STALLED
 
@@ -231,7 +233,8 @@ class BoxQP:
         a = np.asarray(np.clip(a, self.low, self.high), dtype=np.float64)
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
-            a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
+            for _ in range(2):  # the second time nothing moves but what the first one rounded
+                a[members] = with_sum(a[members], self.low[members], self.high[members], float(total))
         return a
 
     def near(self, warm: Point | None) -> Float:
@@ -269,9 +272,12 @@ class BoxQP:
 
 
 def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:
-    """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice."""
-    excess = float(a.sum()) - total
-    if excess == 0.0:
+    """``a`` moved towards the bounds that its sum needs, zeros only if the others do not suffice.
+
+    What has been moved once stays where it is: the sum of its own rounding errors is no reason to move again.
+    """
+    excess = math.fsum(a) - total
+    if abs(excess) <= 2.0 * DOUBLE * float(np.abs(a).sum()):
         return a
     bound = low if excess > 0.0 else high
     reach = float(bound.sum())

@@ -50,7 +50,8 @@ class Point:
 class Certificate:
     """Primal and dual value at a point, recomputed from the data, and how wrong rounding can have made each of them.
 
-    The optimum lies between ``dual - error`` and ``primal + error``, in exact arithmetic.
+    The optimum lies between ``dual - error`` and ``primal + error``, in exact arithmetic. Where an optimum of zero says
+    that a fit is exact, no gap is small beside it: the relative gap is measured by ``least`` at least.
     """
 
     primal: float
@@ -58,6 +59,7 @@ class Certificate:
     primal_error: float = 0.0
     dual_error: float = 0.0
     passes: float = 0.0  # over the data, to compute it
+    least: float = 0.0  # what smaller values count as, where the gap is compared with them
 
     @property
     def error(self) -> float:
@@ -72,9 +74,10 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """Duality gap and rounding error divided by the larger of the two absolute values: the proven quality."""
-        scale = max(abs(self.primal), abs(self.dual))
+        scale = max(abs(self.primal), abs(self.dual), self.least)
         sure = self.gap + self.error
-        if not sure < math.inf or sure < -NEGLIGIBLE * scale:  # a pair below its own bound proves nothing
+        forgiven = 0.0 if self.error > 0.0 else NEGLIGIBLE * scale  # what was certified is held to its error
+        if not sure < math.inf or sure < -forgiven:  # a pair below its own bound proves nothing
             return math.inf
         if scale == 0.0:
             return 0.0 if sure == 0.0 else math.inf
@@ -91,6 +94,11 @@ class Certificate:
     def lost_in_rounding(self) -> bool:
         """Whether what is left of the gap may be nothing but rounding."""
         return self.gap <= self.error
+
+    def blurred(self, tol: float) -> bool:
+        """Whether only rounding may stand between this gap and a tolerance."""
+        scale = max(abs(self.primal), abs(self.dual))
+        return self.relative_gap > tol and (self.lost_in_rounding or self.gap <= tol * scale) and self.gap < math.inf
 
 
 UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that are not finite

@@ -26,7 +26,8 @@ from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
-from maxmargin.parts.penalties import L2, Bounded, strengths
+from maxmargin.parts.losses import Squared
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised, strengths
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
@@ -148,13 +149,19 @@ class Problem:
         return True
 
     def conclusion(self, certificate: Certificate) -> Status | None:
-        """Nothing: every problem of this kind has an optimum, and its gap says how far away that is."""
-        return None
+        """Nothing as a rule: every problem of this kind has an optimum, and its gap says how far away that is.
+
+        Coefficients beyond the reach of a problem without a penalty say that this has to be posed with a longer one.
+        """
+        beyond = isinstance(self.penalty, Unpenalised) and certificate.primal == math.inf > -certificate.dual
+        return Status.STALLED if beyond else None
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many coefficients and dual variables as this problem."""
         if isinstance(self.operator, MATRICES) and point.w.size != self.operator.n_features:
             return False
+        if isinstance(self.operator, Columns) and point.alpha is None:
+            return True
         return point.alpha is not None and point.alpha.size == self.operator.n_samples
 
     def certify(self, point: Point) -> Certificate:
@@ -163,21 +170,51 @@ class Problem:
             return UNKNOWN
         if not isinstance(self.operator, MATRICES):
             return self._certify_expansion(point)
+        if isinstance(self.operator, Columns):
+            return self._certify_columns(point, self.operator)
         if point.alpha is None:
             return self.completed(point)[1]
         alpha = self.feasible(point.alpha)
         z, v = self.operator.products(point.w, alpha)
         return self._certificate(point, z, alpha, v, self.operator.products_passes)
 
+    def _certify_columns(self, point: Point, columns: Columns) -> Certificate:
+        """The certificate over columns, of which those need not be read whose products certainly cost nothing."""
+        before = columns.read
+        z = columns.apply(point.w)
+        alpha = self.slopes(z + point.b) if point.alpha is None else point.alpha
+        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        if self.free_intercept:
+            alpha = balanced(alpha)
+        found = columns.beyond(alpha, strengths(self.penalty)[0])
+        border = np.full(1 if self.penalised_column else 0, self.penalised_column * alpha.sum())
+        excess = dual_excess(self.penalty, np.append(found.v, border))
+        if excess > 1.0:
+            share = max(0.0, 1.0 / excess - 1e-14)
+            alpha, found = alpha * share, found.scaled(share)
+        used = np.count_nonzero(point.w) / max(1, point.w.size)
+        return self._certificate(point, z, alpha, found.v, float(used + columns.read - before), found.certain)
+
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
+        if not (np.isfinite(point.w).all() and math.isfinite(point.b)):
+            return replace(point, alpha=np.zeros(self.y.size)), UNKNOWN
         z = self.operator.apply(point.w)
         alpha = self.feasible(self.slopes(z + point.b))
         certificate = self._certificate(point, z, alpha, self.operator.adjoint(alpha), 2.0)
+        if certificate.primal < certificate.least and certificate.dual - certificate.dual_error < 0.0:
+            # What rounding left of an exact fit proves less than dual variables of zero do.
+            certificate = replace(certificate, dual=0.0, dual_error=0.0)
+            alpha = np.zeros_like(alpha)
         return replace(point, alpha=alpha), certificate
 
-    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
-        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
+    def _certificate(
+        self, point: Point, z: Float, alpha: Float, v: Float, passes: float, certain: Array | None = None
+    ) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``.
+
+        Where that is ``certain`` to cost nothing, ``v`` is zero, and no error makes it cost more.
+        """
         rows, n = cast("Features", self.operator), self.total_samples
         of_scores, of_coefficients = rows.terms()
         lengths = rows.column_lengths()
@@ -187,12 +224,14 @@ class Problem:
         primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
         share = imbalance(sums, n) if self.free_intercept else 0.0
         errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
+        if certain is not None:
+            errors[certain] = 0.0
         if column := self.penalised_column:
             v, errors = np.append(v, column * sums.balance), np.append(errors, column * growth(depth(n)) * sums.size)
         dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))
         dual_error = error_of_conjugates(sums, share, n)
         dual_error += error_of_conjugate_penalty(self.penalty, v, errors, sums.conjugate_sizes)
-        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes)
+        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes, sums.least)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""
@@ -210,11 +249,14 @@ class Problem:
         dual = -sums.conjugates - conjugate
         if not self.gram.positive or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
-        return certificate_of(sums.losses + penalty, dual, primal_error, error, passes)
+        return certificate_of(sums.losses + penalty, dual, primal_error, error, passes, sums.least)
 
     def _sample_sums(self, z: Float, alpha: Float, errors: Float, b: float) -> SampleSums:
         differences = not self.loss.traits.classes
-        return SampleSums(*self.sums(*sample_sums(self.loss, z, alpha, self.y, self.s, errors, b, differences)))
+        own = sample_sums(self.loss, z, alpha, self.y, self.s, errors, b, differences)
+        if isinstance(self.loss, Squared):
+            own = np.append(own, 0.5 * self.loss.curvature * float(self.s @ (self.y * self.y)))
+        return SampleSums(*self.sums(*own))
 
     @cached_property
     def value_of_zero(self) -> float:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
+from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
 from maxmargin.solvers.kernels.block_smo import BlockSMO as BlockSMO
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
+from maxmargin.solvers.kernels.kernel_cholesky import KernelCholesky as KernelCholesky
+from maxmargin.solvers.kernels.kernel_coordinate import KernelCoordinate as KernelCoordinate
 from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos as KernelPegasos
 from maxmargin.solvers.kernels.smo import SMO as SMO
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO as SimplifiedSMO
 from maxmargin.solvers.rows.blocks import Blocks as Blocks
+from maxmargin.solvers.rows.cholesky import Cholesky as Cholesky
 from maxmargin.solvers.rows.cocoa import CoCoA as CoCoA
+from maxmargin.solvers.rows.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from maxmargin.solvers.rows.cutting_plane import CuttingPlane as CuttingPlane
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate as DualCoordinate
 from maxmargin.solvers.rows.interior_point import InteriorPoint as InteriorPoint
@@ -22,6 +27,7 @@ from maxmargin.solvers.rows.pivoting import Pivoting as Pivoting
 from maxmargin.solvers.rows.sgd import SGD as SGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
+from maxmargin.solvers.rows.svd import SVD as SVD
 from maxmargin.solvers.solver import AnySolver, Needs, Solver, State
 
 # Whatever was imported above, by its name.

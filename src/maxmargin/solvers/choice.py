@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from maxmargin.operators import Chunks, Columns, Sharded
+from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -17,6 +18,7 @@ from maxmargin.solvers import solver_class
 from maxmargin.solvers.kernels.block_smo import MOST_SAMPLES
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
+from maxmargin.solvers.rows.normal_equations import obstacle
 from maxmargin.solvers.solver import AnySolver
 
 NEWTON_STEPS = 150  # some on a part of the rows; then something is wrong: thousands of kinks, or dependent columns
@@ -30,6 +32,10 @@ READ, MULTIPLIED = 5e8, 1e10  # entries, and multiplications, of one thread in a
 # Of two clients with 100,000 rows, the hinge, 100 features and a gap of 1e-3: all rounds, matrices of products among
 # them, and passes over the data. Counted: newton 107, cocoa 71 where classes are mixed and 116 where each has one.
 NEWTON_ROUNDS, NEWTON_PRODUCTS, COCOA_ROUNDS, COCOA_PASSES = 110, 20, 90, 80
+# Of ridge regression to 1e-6: conjugate gradients take 20 to 200 steps of two passes. Multiplications of sparse rows:
+CONJUGATE_STEPS, SCATTERED, DENSE_ROWS = 60, 5e8, 0.3
+FEW_EQUATIONS, CORRECTIONS = 200, 100
+MOST_EQUATIONS, MOST_SINGULAR = 8000, 5000  # half a gigabyte; and of a decomposition, which takes thirty times as long
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
@@ -45,6 +51,8 @@ class Traits:
     entries: int = 0  # that are stored
     l1: bool = False  # a penalty with an L1 part
     columns: bool = False  # samples are seen as columns of features
+    squares: bool = False  # the squared loss
+    linear_equations: bool = False  # least squares with an L2 penalty or none: the optimum solves such equations
     kernelised: bool = False  # samples are seen through a kernel matrix
     in_memory: bool = True
     max_time: float | None = None
@@ -59,15 +67,17 @@ class Traits:
         """Those of a posed problem; ``clients`` is how many there will be, if they do not have their rows yet."""
         if isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised):
             gram = problem.gram
-            return cls(gram.n_samples, 0, kernelised=True, max_time=max_time)
-        columns = isinstance(problem.operator, Columns)
+            squares = isinstance(problem, Problem) and isinstance(problem.loss, Squared)
+            return cls(gram.n_samples, 0, kernelised=True, squares=squares, max_time=max_time)
         rows: Any = problem.operator
         return cls(
             n_samples=rows.total_samples if isinstance(rows, Sharded) else rows.n_samples,
             n_features=rows.n_features,
             entries=rows.entries,
             l1=isinstance(problem, Problem) and not isinstance(problem.penalty, L2),
-            columns=columns,
+            columns=isinstance(problem.operator, Columns),
+            squares=isinstance(problem, Problem) and isinstance(problem.loss, Squared),
+            linear_equations=isinstance(problem, Problem) and obstacle(problem) is None,
             in_memory=not isinstance(rows.rows if isinstance(rows, Sharded) else rows, Chunks),
             max_time=max_time,
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,
@@ -110,6 +120,25 @@ class Traits:
         return self.entries / max(1, self.n_samples)
 
     @property
+    def equations(self) -> int:
+        """How many linear equations least squares amounts to: one for each feature, or for each sample in memory."""
+        by_features = self.n_features + self.intercept
+        return by_features if self.clients or not self.in_memory else min(by_features, self.n_samples)
+
+    @property
+    def factor_seconds(self) -> float:
+        """About as long as it takes to form such equations and to factorise their matrix."""
+        by_features = self.equations > self.n_samples or self.equations >= self.n_features
+        products = self.entries * (self.row_length if by_features else self.n_samples)
+        speed = MULTIPLIED if self.row_length > DENSE_ROWS * self.n_features else SCATTERED
+        return 0.5 * products / speed / max(1, self.clients) + self.equations**3 / 6.0 / MULTIPLIED
+
+    @property
+    def gradient_seconds(self) -> float:
+        """About as long as conjugate gradients take."""
+        return CONJUGATE_STEPS * (2.0 * self.entries / READ / max(1, self.clients) + LATENCY * (self.clients > 0))
+
+    @property
     def thinnable(self) -> bool:
         """Whether newton begins with a part of the samples, so that every budget of time gives something."""
         return worth_thinning(self.entries, self.n_samples, self.n_features)
@@ -150,8 +179,12 @@ def table(traits: Traits) -> Choice:
     ==============================================================  ===================  ========================
     several classes at once                                         ``softmax_newton``
     the distance of two hulls (a hard margin, or nu), clients       ``saddle``
+    the squared loss through a kernel, up to 8000 samples           ``kernel_cholesky``  ``decomposition``
     anything seen through a kernel, up to 2000 samples              ``block_smo``        ``decomposition``
     the same with more, or the distance of two hulls in one place   ``decomposition``
+    least squares with an L2 penalty or none, few linear equations  ``cholesky``         ``svd``
+    the same, many                                                  ``conjugate_gradients``
+    the squared loss and a penalty with an L1 part, by columns      ``working_set``
     a penalty with an L1 part                                       ``smoothed``
     clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
     clients                                                         ``newton``
@@ -181,14 +214,30 @@ def table(traits: Traits) -> Choice:
         return Choice(
             "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
         )
+    if t.kernelised and t.squares and t.n_samples <= MOST_EQUATIONS:
+        few = f"its optimum solves {t.n_samples} linear equations, whose matrix is factorised at once"
+        return Choice("kernel_cholesky", few, (("decomposition", CORRECTIONS),))
     if t.kernelised and t.n_samples <= MOST_SAMPLES:
         few = f"the kernel matrix of {t.n_samples} samples can be stored, and most of its fits are one compiled call"
         return Choice("block_smo", few, (("decomposition", FIRST_BLOCKS),))
     if t.of_hulls or t.kernelised:
         return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
+    if t.linear_equations:
+        return _for_linear_equations(t)
+    if t.l1 and t.columns and t.squares:
+        return Choice("working_set", "few columns will have a coefficient, and the problem over them is solved exactly")
     if t.l1:
         return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
     return _for_clients(t) if t.clients else _for_rows(t)
+
+
+def _for_linear_equations(t: Traits) -> Choice:
+    """The lines of the table for least squares, in one place or with clients."""
+    few = f"its optimum solves {t.equations} linear equations"
+    if t.equations <= MOST_EQUATIONS and (t.factor_seconds <= t.gradient_seconds or t.equations <= FEW_EQUATIONS):
+        relief = "svd" if t.equations <= MOST_SINGULAR else "conjugate_gradients"
+        return Choice("cholesky", f"{few}, whose matrix is factorised at once", ((relief, CORRECTIONS),))
+    return Choice("conjugate_gradients", f"{few}, and some passes over the data cost less than their matrix")
 
 
 def _for_clients(t: Traits) -> Choice:

@@ -40,10 +40,14 @@ ROWS: dict[str, Any] = {
     "accept_sparse": "csr",
     "accept_large_sparse": True,
 }
+QUIETLY = np.errstate(invalid="ignore")  # scikit-learn adds up the numbers, infinities too, before it refuses these
 COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
+FAR = 1e3  # standard deviations from zero
+NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
+@QUIETLY
 def check_training_data(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, *, reset: bool = True
 ) -> tuple[Matrix | ChunkedMatrix, Array]:
@@ -63,11 +67,13 @@ def check_training_data(
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
         how = COLUMNS if estimator._by_columns else ROWS
-        rows, targets = validate_data(estimator, X, y, reset=reset, y_numeric=is_regressor(estimator), **how)
+        what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
+        rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
     _refuse_huge_values(estimator, rows)
     return rows, targets
 
 
+@QUIETLY
 def check_shard(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Matrix, Array, Float]:
@@ -152,8 +158,20 @@ def _refuse_wrong_entry(name: str, X: ChunkedMatrix) -> None:
 def _check_targets(estimator: CertifiedEstimator, X: ChunkedMatrix, y: ArrayLike | None) -> Array:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
-    targets: Array = _check_y(y, multi_output=False, y_numeric=is_regressor(estimator), estimator=estimator)
+    several, numeric = estimator._several_targets, is_regressor(estimator)
+    targets: Array = _check_y(y, multi_output=several, y_numeric=numeric, estimator=estimator)
     check_consistent_length(X, targets)
+    return targets
+
+
+def check_targets(estimator: CertifiedEstimator, y: Matrix) -> Float:
+    """Targets as numbers whose squares do not overflow, one or several for each sample."""
+    targets = np.asarray(y.toarray() if is_sparse(y) else y, dtype=np.float64)
+    if targets.size and float(np.abs(targets).max()) > LARGEST_VALUE:
+        raise ValueError(
+            f"y has values up to {float(np.abs(targets).max()):.1e}, whose squares overflow; "
+            f"{type(estimator).__name__} takes values up to {LARGEST_VALUE:.0e}. Divide y by a common number."
+        )
     return targets
 
 
@@ -164,6 +182,7 @@ def refuse_chunks(X: Matrix | ChunkedMatrix, what: str, remedy: str) -> Matrix:
     return X
 
 
+@QUIETLY
 def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matrix | ChunkedMatrix:
     """Rows of the kind that the estimator was fitted on."""
     if isinstance(X, ChunkedMatrix):
@@ -380,7 +399,10 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
         else "Raise {nu}: reduced hulls become smaller",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
-    words = {"who": type(estimator).__name__, "what": solution.message, "hint": _scaling_advice(X)}
+    hint = _scaling_advice(X)
+    if solution.status is Status.STALLED and getattr(estimator, "kernel", "linear") in NOT_CENTRED:
+        hint = _centring_advice(X) or hint
+    words = {"who": type(estimator).__name__, "what": solution.message, "hint": hint}
     return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
 
 
@@ -389,6 +411,21 @@ def _advice_on_stalling(estimator: object) -> str:
     if hasattr(estimator, "alpha"):
         return "Raise {tol} or {alpha}"
     return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
+
+
+def _centring_advice(X: Matrix | ChunkedMatrix) -> str:
+    """A hint at dense columns that are far from zero: products of such rows lose digits by cancellation."""
+    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
+        return ""
+    middle, spread = np.abs(X.mean(axis=0, dtype=np.float64)), X.std(axis=0, dtype=np.float64)
+    ratio = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0.0)
+    farthest = int(np.argmax(ratio)) if ratio.size else 0
+    if not ratio.size or ratio[farthest] < FAR:
+        return ""
+    return (
+        f"; column {farthest} is {ratio[farthest]:.0e} times as far from zero as it is wide, so subtracting the means "
+        f"of the columns (for example with StandardScaler) will probably help"
+    )
 
 
 def _scaling_advice(X: Matrix | ChunkedMatrix) -> str:

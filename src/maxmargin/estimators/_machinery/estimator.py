@@ -43,6 +43,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     _doc_link_module = "maxmargin"
     _doc_link_template = "https://github.com/maxmargin/maxmargin"
     _reads_chunks = False
+    _several_targets = False  # whether y may have a column for each of several targets
     _by_columns = False  # whether samples are taken in the order of their columns too
 
     solutions_: list[Solution]
@@ -96,6 +97,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """The solver for a problem: the one that was asked for, or what the table of "auto" says."""
         if self.solver != "auto":
             return Choice(str(self.solver), f"solver={self.solver!r} was asked for")
+        return self._automatic_choice(problem, clients)
+
+    def _automatic_choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
+        """What the table of "auto" says."""
         return choose(problem, self.max_time, clients)
 
     def _function(self, problem: Any, solution: Solution) -> Function:

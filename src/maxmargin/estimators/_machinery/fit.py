@@ -106,7 +106,7 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
                 problem,
                 plan.solver,
                 tol=estimator.tol,
-                max_iter=0 if stopped else None if estimator.max_iter == -1 else int(estimator.max_iter),
+                max_iter=0 if stopped else None if estimator.max_iter in (-1, None) else int(estimator.max_iter),
                 max_time=left,
                 callback=listeners.after_round if listening else None,
                 warm=warm if warm is not None and problem.fits(warm.point) else None,

@@ -5,6 +5,7 @@ A model that kept no dual variables gets good ones by solving, which is generous
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,7 +26,7 @@ from maxmargin.operators.rows import is_sparse
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certifiable, Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Float, Intercept
@@ -64,6 +65,11 @@ def check_fitted_size(model: Model, n: int) -> None:
     fitted_on = getattr(model, "shape_fit_", None)
     if fitted_on is not None and fitted_on[0] != n:
         raise ValueError(f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {n}.")
+
+
+def judged(model: Model, problem: Certifiable, point: Point) -> Certificate:
+    """The certificate of a point, with as many digits as the tolerance of the fit needs."""
+    return certify_point(problem, point, float(getattr(model, "tol", math.inf)))
 
 
 def codes_of(model: Model, data: Samples) -> Array:
@@ -169,7 +175,7 @@ def street_certificate_of(model: Model, k: int, problem: BoxQP | HullDistance, a
     if isinstance(problem, HullDistance):
         found = street_certificate(problem, rho * float_row(model.coef_, k), rho * b, rho, rho * alpha)
     else:
-        found = certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha)
+        found = certificate_at(problem, rho * alpha, np.array([rho * b - rho, rho * b + rho]), rho * alpha, model.tol)
     return found if found.primal <= 0.0 else replace(found, primal=0.0, primal_error=0.0)
 
 
@@ -181,4 +187,4 @@ def smooth_certificate_of(
     size = problem.s.size * (problem.n_classes if isinstance(problem, SoftmaxProblem) else 1)
     if alpha is None or alpha.size != size:
         alpha = solved_dual(problem, point, solver)
-    return certify_point(problem, Point(point.w, point.b, alpha))
+    return judged(model, problem, Point(point.w, point.b, alpha))

@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, ba
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_task
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.precise import linear_coefficients
 from maxmargin.protocols import Array, Float
 from maxmargin.threads import workers_for
 
@@ -75,8 +76,8 @@ class KernelMachine(CertifiedEstimator):
         if self.kernel == "linear":
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
             as_rows = isinstance(plan.view, RowsView)
-            w = [function.w for function in functions] if as_rows else self.dual_coef_ @ self.support_vectors_
-            self._coef = np.asarray(w)
+            w = np.array([function.w for function in functions]) if as_rows else None
+            self._coef = linear_coefficients(self.support_vectors_, self.dual_coef_) if w is None else w
         self._keep_certificates([one.solution for one in solved])
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
 GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
+SAME_NUMBER = 1.0 - 1e-9  # of the squares, if the mean explains that much, they come from its own rounding
 KERNEL_NAMES = (*KERNELS, "precomputed")
 
 
@@ -53,14 +54,19 @@ def _variance(X: Matrix, share: Float) -> float:
         row, moved = np.repeat(share, counts), vectors.data.astype(np.float64) - mean
         zeros = float(share @ (X.shape[1] - counts))
         residual, square = float(row @ moved) - zeros * mean, float(row @ moved**2) + zeros * mean**2
-        return square - residual**2
+        return _difference(square, residual**2)
     residual = square = 0.0
     for start in range(0, X.shape[0], TILE_ROWS):
         some = slice(start, start + TILE_ROWS)
         moved = X[some].astype(np.float64) - mean
         residual += float((share[some] @ moved).sum())
         square += float((share[some] @ moved**2).sum())
-    return square - residual**2
+    return _difference(square, residual**2)
+
+
+def _difference(square: float, correction: float) -> float:
+    """What is left of a sum of squares; nothing if that may be rounding, as where all entries are the same."""
+    return square - correction if correction < SAME_NUMBER * square else 0.0
 
 
 def make_kernel(estimator: KernelMachine) -> Kernel:

@@ -17,6 +17,7 @@ one-class SVM   ``nu S``                               ``-rho``
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
@@ -30,6 +31,7 @@ from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.precise import precise
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Communicator, Features, Float, Index, Intercept, LocalRows, Operator, Penalty
@@ -220,8 +222,17 @@ def multipliers(qp: BoxQP, point: Point) -> Float:
     return b
 
 
-def certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
-    """Primal value at the expansion ``w`` with the multipliers ``b``, and dual value at ``a``; needs ``D = 0``."""
+def certificate_at(qp: BoxQP, w: Float, b: Float, a: Float, tol: float = math.inf) -> Certificate:
+    """Primal value at the expansion ``w`` with the multipliers ``b``, and dual value at ``a``; needs ``D = 0``.
+
+    It is computed again with twice the digits if only rounding seems to miss the tolerance.
+    """
+    certificate = _certificate_at(qp, w, b, a)
+    again = precise(qp) if certificate.blurred(tol) else None
+    return _certificate_at(again, w, b, a) if isinstance(again, BoxQP) else certificate
+
+
+def _certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
     a = qp.feasible(a)
     dual_f, dual_slack = qp.scores(a), qp.rounding(qp.expansion(a))
     f, slack = qp.gram.apply(w)[qp.sample], qp.rounding(w)

@@ -1,0 +1,252 @@
+"""What the estimators of least squares share: one or several targets, strengths of the penalty, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.callbacks import with_callbacks
+from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.linear import LinearMachine
+from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, RowsView, Task, View
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Solution
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.rows import LARGEST_VALUE
+from maxmargin.parts.losses import Squared
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Array, Features, Float, Intercept, Operator, Penalty
+from maxmargin.solvers.choice import CORRECTIONS, AnyProblem, Choice
+from maxmargin.threads import workers_for
+
+LONGER, ATTEMPTS = 4.0, 8  # times what was needed, if that is near the end
+REACH = 10.0  # times what one column alone would need, at most, to explain all targets
+LEAST_SQUARES_CONSTRAINTS: dict[str, list[Any]] = {
+    **FIT_CONSTRAINTS,
+    "max_iter": [Interval(Integral, -1, None, closed="left"), None],
+    "fit_intercept": ["boolean"],
+    "copy_X": ["boolean"],
+    "positive": ["boolean"],
+    "bounds": [tuple, list, None],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+# Names of scikit-learn, and what they stand for here: for the same purpose, and with the same certificate.
+SOLVERS_OF_SCIKIT_LEARN = {
+    **dict.fromkeys(("lsqr", "sparse_cg", "sag", "saga"), "conjugate_gradients"),
+    "lbfgs": "auto",
+}
+
+
+class LeastSquares(LinearMachine):
+    """A linear estimator of least squares, of one target or of several at once."""
+
+    _several_targets = True
+
+    def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
+        """The solver, under our name or scikit-learn's."""
+        own = SOLVERS_OF_SCIKIT_LEARN.get(self.solver)
+        if own == "auto":
+            return self._automatic_choice(problem, clients)
+        if own is not None:
+            return Choice(own, f"it has the place of scikit-learn's solver={self.solver!r}")
+        if self.solver == "cholesky":  # of columns that depend on each other there is no factor
+            return Choice("cholesky", "solver='cholesky' was asked for", (("svd", CORRECTIONS),))
+        return super()._choice(problem, clients)
+
+    def _views(self, plan: Plan) -> Sequence[View]:
+        """As rows; as columns first where coefficients have bounds."""
+        if isinstance(plan.X, ChunkedMatrix) or self._limits(plan.X.shape[1]) is None:
+            return [RowsView(plan.X, plan.workers)]
+        return [ColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
+
+    def _limits(self, d: int) -> tuple[Float, Float] | None:
+        """The smallest and the largest value of each coefficient, if there are limits."""
+        return coefficient_limits(d, getattr(self, "positive", False), getattr(self, "bounds", None))
+
+    def _least_squares(self, operator: Operator, y: Float, s: Float, alpha: float, intercept: Intercept) -> Problem:
+        """``sum_i s_i/2 (x_i.w + b - y_i)^2 + alpha |w|^2``; without a penalty among coefficients within some reach."""
+        features: Any = operator
+        if alpha > 0.0:
+            limits = self._limits(features.n_features)
+            penalty: Penalty = L2(2.0 * alpha) if limits is None else Bounded(2.0 * alpha, 0.0, *limits)
+        else:
+            penalty = self._unpenalised(reach_of(features, y, intercept))
+        return Problem(operator, y, Squared(), penalty, s, intercept)
+
+    def _unpenalised(self, reach: Float) -> Bounded | Unpenalised:
+        """No penalty for coefficients within their reach, and within the limits of the user."""
+        limits = self._limits(reach.size)
+        if limits is None:
+            return Unpenalised(reach)
+        return Bounded(0.0, 0.0, np.maximum(limits[0], -reach), np.minimum(limits[1], reach))
+
+    def _longer(self, penalty: Penalty, w: Float) -> Bounded | Unpenalised | None:
+        """The same with a longer reach, if there is no penalty and coefficients are near the end of theirs."""
+        sizes = np.abs(w)
+        if isinstance(penalty, Unpenalised):
+            beyond = bool((2.0 * sizes > penalty.reach).any())
+            return Unpenalised(np.maximum(penalty.reach, LONGER * sizes)) if beyond else None
+        if not isinstance(penalty, Bounded) or penalty.lam > 0.0:
+            return None
+        low, high = self._limits(w.size) or (penalty.low, penalty.high)
+        near = ((2.0 * w > penalty.high) & (penalty.high < high)) | ((2.0 * w < penalty.low) & (penalty.low > low))
+        if not near.any():
+            return None
+        reach = np.maximum(np.maximum(penalty.high, -penalty.low), LONGER * sizes)
+        return self._unpenalised(reach)
+
+    def _function(self, problem: Problem, solution: Solution) -> Function:
+        """What a solution stands for. Notes those that are near the end of their reach. Sets: ``_short``."""
+        latest = solution.last or solution.point
+        if problem.lam == 0.0 and self._longer(problem.penalty, latest.w) is not None:
+            self.__dict__.setdefault("_short", {})[id(solution)] = problem
+        return super()._function(problem, solution)
+
+    def _within_reach(self, plan: Plan, solved: Sequence[Solved]) -> Sequence[Solved]:
+        """The solutions, posed again with a longer reach where coefficients are near the end of it."""
+        short: dict[int, Problem] = self.__dict__.pop("_short", {})
+        if not short:
+            return solved
+        return [self._reached(plan, short.get(id(one.solution)), one) for one in solved]
+
+    def _reached(self, plan: Plan, problem: Problem | None, one: Solved) -> Solved:
+        """One solution, from where it was, until it is well within its reach."""
+        for _ in range(ATTEMPTS):
+            latest = one.solution.last or one.solution.point
+            longer = None if problem is None else self._longer(problem.penalty, latest.w)
+            if problem is None or longer is None:
+                break
+            problem = replace(problem, penalty=longer)
+            solution = minimize(problem, plan.solver, tol=self.tol, max_time=self.max_time, warm=latest)
+            one = Solved(solution, super()._function(problem, solution))
+        return one
+
+    def _keep_functions(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        """Sets: ``coef_`` with a row for each target, ``intercept_``, and what is known of the quality of the fit."""
+        solved = self._within_reach(plan, solved)
+        self.coef_ = np.array([one.function.w for one in solved])
+        self.intercept_: Any = np.array([one.function.b for one in solved])
+        self._keep_certificates([one.solution for one in solved])
+
+
+class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
+    """A linear estimator of least squares whose scores are the predictions."""
+
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LeastSquaresRegressor:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weight of each sample's error: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: MatrixLike) -> Float:
+        """Targets of samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictions.
+
+        """
+        check_is_fitted(self)
+        scores = self._scores(check.check_prediction_data(self, X))
+        return scores if np.ndim(self.coef_) > 1 else scores[:, 0]
+
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
+        """One task for each target; all share the weights."""
+        weights = check.check_sample_weight(self, X, sample_weight)
+        s, members = 2.0 * weights, np.arange(weights.size)
+        columns = np.atleast_2d(check.check_targets(self, y).T)
+        names = ["regression"] if y.ndim == 1 else [f"target {k}" for k in range(len(columns))]
+        tasks = [Task(name, members, np.ascontiguousarray(t), s) for name, t in zip(names, columns, strict=True)]
+        return Plan(X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(self.n_jobs))
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        self._keep_functions(plan, solved)
+        if plan.y.ndim == 1:
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+
+def coefficient_limits(d: int, positive: bool, bounds: Any) -> tuple[Float, Float] | None:
+    """The smallest and the largest value of each of ``d`` coefficients; ``None`` if there are no limits."""
+    if not positive and bounds is None:
+        return None
+    low, high = np.full(d, 0.0 if positive else -np.inf), np.full(d, np.inf)
+    if bounds is not None:
+        try:
+            given = [np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in bounds]
+            least, most = given
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"bounds must be a pair of numbers or of arrays of {d} numbers, the smallest and the largest value of "
+                f"each coefficient; got {bounds!r}."
+            ) from None
+        if not ((least <= 0.0) & (most >= 0.0)).all():
+            raise ValueError("bounds must have a lower end of at most 0 and an upper one of at least 0 everywhere.")
+        low, high = np.maximum(low, least), np.minimum(high, most)
+    return low, high
+
+
+def reach_of(features: Features, y: Float, intercept: Intercept) -> Float:
+    """How large the coefficients may be among which an unpenalised fit is certified.
+
+    One column alone would need ``|y| / |x_j|`` to explain all targets. Of centred data, if the intercept is free.
+    """
+    communicator, n = getattr(features, "communicator", None), features.total_samples
+    own = np.array([float(y @ y), float(y.sum())])
+    square, total = own if communicator is None else communicator.allreduce(own)
+    lengths = features.column_lengths()
+    if intercept == "free" and n > 0:
+        square = max(square - total * total / n, 0.0)
+        means = features.adjoint(np.ones(y.size)) / n
+        centred = np.sqrt(np.maximum(lengths**2 - n * means**2, 0.0))
+        lengths = np.maximum(centred, 1e-6 * lengths)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(REACH * np.sqrt(square) / lengths, LARGEST_VALUE))
+
+
+def strengths_of(alpha: Any, n_targets: int) -> Float:
+    """The strength of the penalty for each target: one number for all, or one for each."""
+    values = np.asarray(alpha, dtype=np.float64)
+    if values.ndim > 1 or values.size not in (1, n_targets):
+        raise ValueError(
+            f"alpha must be one number, or one for each of the {n_targets} targets; got an array of shape "
+            f"{values.shape}. Number of targets and number of penalties do not correspond: {n_targets} != {values.size}"
+        )
+    if not ((values >= 0.0) & (values <= LARGEST_VALUE)).all():
+        raise ValueError(f"alpha must be a number from 0 to {LARGEST_VALUE:.0e}; got {alpha!r}.")
+    return np.broadcast_to(values.ravel(), (n_targets,)) if values.size == 1 else values
+
+
+ALPHA_CONSTRAINT: list[Any] = [Interval(Real, 0, None, closed="left"), np.ndarray, list, tuple]

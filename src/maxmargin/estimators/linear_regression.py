@@ -1,0 +1,151 @@
+"""Ordinary least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigvalsh, svdvals
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
+from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.loop.minimize import Callback
+from maxmargin.operators import Rows
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Float, Operator
+from maxmargin.solvers.rows.cholesky import triangle_of
+from maxmargin.solvers.rows.normal_equations import NormalEquations
+
+UNIT = 2.0**-52  # of the largest singular value: smaller ones count as zero
+
+
+class LinearRegression(LeastSquaresRegressor):
+    """Ordinary least squares.
+
+    Minimises
+
+    ``sum_i s_i (y_i - w.x_i - b)^2``
+
+    where ``s_i`` is the sample weight. If several coefficients are equally good, because columns depend on each other
+    or samples are fewer than features, those of the least norm are found, as in scikit-learn.
+
+    Without a penalty, a dual point would have to be orthogonal to all columns exactly, which no computed one is. What
+    is proven is that no coefficients within a reach are better by more than `duality_gap_`: those with
+    ``|w_j| <= 10 |y| / |x_j|``, of centred targets and columns, or four times the largest found if that is more. As the
+    problem is convex, coefficients ``k`` times as far away are better by at most ``k`` times as much.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    copy_X : bool, default=True
+        Without effect: samples are never overwritten.
+    tol : float, default=1e-6
+        Relative duality gap at which to stop. Sums of squared errors below a billionth of that of the targets count as
+        that: an exact fit is as good as any.
+    n_jobs : int, default=None
+        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
+    positive : bool, default=False
+        Whether coefficients must not be negative.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0.
+    solver : str, default="auto"
+        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    max_iter : int, default=None
+        Limit on the solver's iterations; None or -1 for none.
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    random_state : int, RandomState or None, default=None
+        Seed of solvers that draw random numbers; None is a fixed seed.
+    verbose : int, default=0
+        Whether to show a progress line on standard error.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Coefficients.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Intercept.
+    rank_, singular_
+        As in scikit-learn, for dense samples in memory: of the centred and weighted samples.
+    n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVR`; there is a solution for each target.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from maxmargin import LinearRegression
+    >>> model = LinearRegression().fit(*load_diabetes(return_X_y=True))
+    >>> model.duality_gap_ <= 1e-6, model.rank_
+    (True, 10)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {**LEAST_SQUARES_CONSTRAINTS}
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        copy_X: bool = True,
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        solver: str = "auto",
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = 0,
+        warm_start: bool = False,
+        callback: Callback | None = None,
+    ) -> None:
+        self._store(locals())
+
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
+        """What the fit minimises for one target."""
+        return self._least_squares(operator, task.y, task.s, 0.0, "free" if self.fit_intercept else None)
+
+    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+        super()._keep(plan, solved)
+        self._singular = self._spectrum(plan)
+
+    def _spectrum(self, plan: Plan) -> Float | None:
+        """The singular values of dense samples, or a matrix whose lower triangle has them, which is cheaper to keep."""
+        operator = plan.view.of(plan.tasks[0])
+        if not isinstance(operator, Rows) or not isinstance(plan.X, np.ndarray):
+            return None
+        if (triangle := triangle_of(operator)) is not None:
+            return triangle
+        problem = self._problem(operator, plan.tasks[0], plan)
+        A = NormalEquations.of(problem).matrix() * np.sqrt(plan.weights)[:, None]
+        if A.shape[0] >= A.shape[1]:
+            return np.asarray(svdvals(A, overwrite_a=True, check_finite=False))
+        values = eigvalsh(A @ A.T, overwrite_a=True, check_finite=False)[::-1]  # much cheaper, with half of the digits
+        return np.sqrt(np.where(values > len(A) * UNIT * values.max(initial=0.0), values, 0.0))
+
+    @property
+    def singular_(self) -> Float:
+        """Singular values of the centred and weighted samples."""
+        check_is_fitted(self)
+        if self._singular is None:
+            raise AttributeError("singular_ and rank_ are only available for dense samples in memory.")
+        if self._singular.ndim == 2:
+            return np.asarray(svdvals(np.tril(self._singular)) / np.sqrt(2.0))  # of weights that are doubled
+        return self._singular
+
+    @property
+    def rank_(self) -> int:
+        """Number of singular values that are not zero but for rounding."""
+        largest = float(self.singular_.max(initial=0.0))
+        return int(np.count_nonzero(self.singular_ > UNIT * largest))

@@ -1,0 +1,127 @@
+"""LASSO, elastic net and their relatives within bounds: exact solutions on a growing set of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.numerics.balance import balanced
+from maxmargin.operators import Columns
+from maxmargin.operators.column_gram import ColumnGram, gram_of
+from maxmargin.parts.losses import Squared
+from maxmargin.problems.point import Point
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Float, Index
+from maxmargin.solvers.columns.working_set.loops import judged, residuals
+from maxmargin.solvers.columns.working_set.state import SetState, Terms
+from maxmargin.solvers.solver import Needs, Solver
+
+FEWEST = 50  # columns that are added at a time, or as many as are in the support
+INNER_SHARE = 0.1  # of the last gap over all columns: to what the gap on the set is lowered
+ALL_ZERO = 1e-14  # of the primal value: a gap that is rounding
+
+
+@dataclass(frozen=True)
+class WorkingSet(Solver[Problem, SetState]):
+    """Exact solutions on a growing set of columns.
+
+    Problem: ``min 1/2 sum_i h_i (x_i.w + b - y_i)^2 + lam |w|_1 + mu/2 |w|^2``, perhaps with ``low <= w <= high``;
+    ``b`` is free or zero; columns in memory, dense or sparse, that are never centred or scaled themselves.
+
+    Method: the problem over a set of columns is solved by sweeps of coordinate descent and by Newton's method on the
+    support, whose factor stays as long as the support does. Then those columns are added that violate the optimality
+    conditions most. Which they are is known without the products of most columns with the residual: bounds from
+    earlier products are enough.
+
+    Cost: an iteration is the solution of the problem over one set; 3 to 10 are made as a rule, with 2 to 8 passes over
+    the data in the whole fit. Memory for the set's columns and for the products of all pairs of them.
+
+    Reference: Massias, Gramfort, Salmon, "Celer: a fast solver for the lasso with dual extrapolation", ICML 2018, for
+    the working set; Ndiaye, Fercoq, Gramfort, Salmon, "Gap safe screening rules for sparsity enforcing penalties",
+    JMLR 18, 2017, for bounds; Hale, Yin, Zhang, "Fixed-point continuation", 2008, for Newton's method on the support.
+    """
+
+    name: ClassVar[str] = "working_set"
+    needs: ClassVar[Needs] = Needs("columns")
+
+    def supports(self, problem: object) -> str | None:
+        """``None``, or why not."""
+        reason = super().supports(problem)
+        if reason is None and isinstance(problem, Problem):
+            if not isinstance(problem.loss, Squared):
+                return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
+            if problem.intercept == "penalised":
+                return "its intercept is free or zero, not penalised"
+            if Terms.of(problem) is None:
+                return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"
+        return reason
+
+    def start(self, problem: Problem, warm: Point | None) -> SetState:
+        """Zero, or the coefficients of a point."""
+        operator, terms = problem.operator, Terms.of(problem)
+        assert isinstance(operator, Columns)
+        assert terms is not None
+        gram = gram_of(operator, terms.h, problem.free_intercept)
+        alpha, b, loss = self._residuals(problem, terms, gram, np.empty(0))
+        c = operator.first_products(alpha)
+        state = SetState(terms=terms, gram=gram, c=c, alpha=alpha, b=b, loss=loss, yy=2.0 * loss)
+        if warm is not None and warm.w.any():
+            state.add(np.flatnonzero(warm.w))
+            state.put(warm.w[gram.W[: gram.size]])
+        elif gram.size:
+            state.put(np.zeros(gram.size))
+        self._look(problem, state)
+        return state
+
+    def advance(self, problem: Problem, state: SetState, limit: int) -> SetState:
+        """Add what violates the conditions, solve the problem on the set, and look at all columns."""
+        if state.violators.size:
+            state.add(state.violators)
+            state.violators = state.violators[:0]
+        if state.gram.size:
+            stop = INNER_SHARE * state.gap if not state.doubted else 0.01 * INNER_SHARE * state.gap
+            state.doubted = False
+            state.solve(stop)
+        before = state.gap
+        self._look(problem, state)
+        state.iterations += 1
+        state.idle = state.idle + 1 if not state.violators.size and state.gap >= 0.5 * before else 0
+        return state
+
+    def point(self, problem: Problem, state: SetState) -> Point:
+        """The coefficients of the set, with the residuals as dual variables."""
+        w = np.zeros(state.c.size)
+        w[state.gram.W[: state.w.size]] = state.w
+        return Point(w, state.b, state.alpha)
+
+    def _residuals(self, problem: Problem, terms: Terms, gram: ColumnGram, w: Float) -> tuple[Float, float, float]:
+        operator = problem.operator
+        assert isinstance(operator, Columns)
+        centred = problem.free_intercept
+        alpha, b, loss = residuals(operator.vectors, gram.W[: w.size], w, problem.y, terms.h, centred)
+        return (balanced(alpha) if centred else alpha), b, loss
+
+    def _look(self, problem: Problem, state: SetState) -> None:
+        """Look at all columns. Sets: the residuals, the values, the violators and the passes of the state."""
+        operator, terms = problem.operator, state.terms
+        assert isinstance(operator, Columns)
+        if state.w.size:
+            state.alpha, state.b, state.loss = self._residuals(problem, terms, state.gram, state.w)
+        v, certain = operator.beyond(state.alpha, terms.lam)
+        violators, excesses = np.empty(v.size, dtype=np.int64), np.empty(v.size)
+        count, state.primal, state.gap = judged(
+            state.w, state.slopes, v, certain, state.gram.place, state.loss, terms.lam, terms.mu, terms.low, terms.high,
+            violators, excesses, operator.column_lengths(),
+        )  # fmt: skip
+        state.dual = state.primal - state.gap
+        state.violators = _worst(violators[:count], excesses[:count], max(FEWEST, state.support))
+        state.passes = operator.read
+
+
+def _worst(columns: Index, excesses: Float, count: int) -> Index:
+    """Those that violate the conditions most."""
+    if columns.size <= count:
+        return columns
+    return columns[np.argpartition(-excesses, count)[:count]]

@@ -1,0 +1,132 @@
+"""What `WorkingSet` carries from round to round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self, cast
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+
+from maxmargin.operators.column_gram import ColumnGram
+from maxmargin.parts.losses import Squared
+from maxmargin.parts.penalties import L1, Bounded, ElasticNet, strengths
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Float, Index
+from maxmargin.solvers.columns.working_set.loops import (
+    CYCLE,
+    FACTOR,
+    MEMORY,
+    SUPPORT,
+    USABLE,
+    solve_on_set,
+)
+from maxmargin.solvers.columns.working_set.quadratic import GramHeld
+from maxmargin.solvers.solver import State
+from maxmargin.threads import go_on
+
+SWEEPS = 4  # of all coefficients, where nothing is known of them yet
+CYCLES = 100  # of sweeps and Newton's method in a round
+
+
+class Terms(NamedTuple):
+    """The problem in numbers: ``1/2 sum_i h_i (..)^2 + lam |w|_1 + mu/2 |w|^2`` over ``low <= w <= high``."""
+
+    h: Float
+    lam: float
+    mu: float
+    low: Float
+    high: Float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self | None:
+        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds."""
+        penalty, d = problem.penalty, problem.operator.n_features  # type: ignore[attr-defined]
+        if not isinstance(penalty, (L1, ElasticNet, Bounded)):
+            return None
+        h = problem.s * cast("Squared", problem.loss).curvature
+        if isinstance(penalty, Bounded):
+            return cls(h, *strengths(penalty), penalty.low, penalty.high)
+        return cls(h, *strengths(penalty), np.full(d, -np.inf), np.full(d, np.inf))
+
+
+@dataclass(kw_only=True)
+class SetState(State):
+    """The coefficients and slopes of the set, and what is known of all columns."""
+
+    terms: Terms
+    gram: ColumnGram
+    c: Float  # slopes of all columns at zero
+    alpha: Float
+    b: float
+    loss: float
+    yy: float  # twice the loss at zero
+    gap: float = np.inf  # over all columns
+    w: Float = field(default_factory=lambda: np.empty(0))  # of the columns in the set
+    slopes: Float = field(default_factory=lambda: np.empty(0))
+    violators: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    idle: int = 0
+    warm: bool = False
+    memory: Index = field(default_factory=lambda: np.zeros(MEMORY, dtype=np.int64))
+    A: Float = field(default_factory=lambda: np.empty(0))
+    index: Index = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
+    numbers: Float = field(default_factory=lambda: np.empty((4, 0)))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the last rounds changed nothing."""
+        return self.idle > 2
+
+    @property
+    def support(self) -> int:
+        """Coefficients that are not zero."""
+        return int(np.count_nonzero(self.w))
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """Passes over the data, and the size of the set and of the support."""
+        return {"passes": self.passes, "set": float(self.w.size), "support": float(self.support)}
+
+    def add(self, new: Index) -> None:
+        """Add columns to the set. Sets: all arrays of the set."""
+        self.gram.add(new)
+        self.put(np.append(self.w, np.zeros(self.gram.size - self.w.size)))
+
+    def put(self, w: Float) -> None:
+        """Begin at coefficients of the set. Sets: all arrays of the set."""
+        m, room = w.size, self.gram.W.size
+        S = np.flatnonzero(w)
+        self.w = np.zeros(room)[:m]
+        self.w[:] = w
+        self.slopes = self.c[self.gram.W[:m]] - w[S] @ self.gram.G[S, :m]
+        if room * room > self.A.size:
+            self.A, self.memory[SUPPORT] = np.empty(room * room), 0
+            self.numbers, self.index = np.empty((4, room)), np.empty((2, room), dtype=np.int64)
+        self.warm = self.warm or bool(S.size)
+
+    def solve(self, stop: float) -> None:
+        """Solve the problem on the set. Sets: ``w``, ``slopes``."""
+        m, terms = self.w.size, self.terms
+        W = self.gram.W[:m]
+        c, low, high, v = self.c[W], terms.low[W], terms.high[W], np.empty(m)
+        held = GramHeld(self.gram.G, self.slopes)
+        b, steps, targets, work = self.numbers
+        S, of_factor = self.index
+        while True:
+            what, _, _ = solve_on_set(
+                held, self.w, v, c, terms.lam, terms.mu, low, high, self.yy, stop, SWEEPS, CYCLES, self.warm, self.A,
+                b, steps, targets, work, S, of_factor, self.memory,
+            )  # fmt: skip
+            if what != FACTOR:
+                break
+            go_on()
+            self._factorise()
+        self.memory[CYCLE] = 0
+        self.warm = True
+
+    def _factorise(self) -> None:
+        """Factorise the matrix that the loop waits for. Sets: ``A`` and ``memory``."""
+        size = int(self.memory[SUPPORT])
+        A = self.A[: size * size].reshape(size, size)
+        _, info = dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        self.memory[USABLE] = size if info == 0 else info - 1
