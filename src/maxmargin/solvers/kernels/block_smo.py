@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -119,7 +120,8 @@ class BlockSMOState(State):
 
     def reaches(self, gap: float) -> bool:
         """Whether the relative gap is at most this, by our own account."""
-        return self.primal - self.dual <= gap * max(abs(self.primal), abs(self.dual))
+        size = max(abs(self.primal), abs(self.dual))
+        return size < math.inf and self.primal - self.dual <= gap * size
 
     @property
     def counters(self) -> dict[str, float]:
