@@ -22,7 +22,8 @@ from maxmargin.parts.kernels import RBF, Linear, Polynomial
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState, loops, state
+from maxmargin.solvers.kernels import block_loops as loops
+from maxmargin.solvers.kernels.decomposition import Decomposition, DecompositionState, state
 from maxmargin.solvers.kernels.decomposition.variables import Active
 from maxmargin.threads import Workers
 

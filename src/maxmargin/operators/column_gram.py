@@ -57,7 +57,8 @@ class ColumnGram:
         self._lock = threading.Lock()
         self._sorted: _ByRows | None = None
         self._sorted_size = 0
-        self._make_room(0)
+        self.G, self.W, self.means = np.empty((0, 0)), np.empty(0, dtype=np.int64), np.empty(0)
+        self._scaled = np.empty((0, columns.n_samples))
 
     def _make_room(self, room: int) -> None:
         """Sets: all arrays, with what is in them."""
@@ -81,7 +82,8 @@ class ColumnGram:
             self.place[new] = np.arange(start, m)
             vectors = self.columns.vectors
             if isinstance(vectors, DenseVectors):
-                centred_columns(vectors.X, new, self.h, self.roots, self.centred, self._scaled[start:m], self.means[start:m])
+                scaled, means = self._scaled[start:m], self.means[start:m]
+                centred_columns(vectors.X, new, self.h, self.roots, self.centred, scaled, means)
                 block = self._scaled[start:m] @ self._scaled[:m].T
                 self.G[start:m, :m], self.G[:start, start:m] = block, block[:, :start].T
             else:
@@ -112,9 +114,7 @@ def gram_of(columns: Columns, h: Float, centred: bool) -> ColumnGram:
 
 
 @compiled
-def centred_columns(
-    X: Array, some: Index, h: Float, roots: Float, centred: bool, out: Float, means: Float
-) -> None:
+def centred_columns(X: Array, some: Index, h: Float, roots: Float, centred: bool, out: Float, means: Float) -> None:
     """Rows of ``out``: some rows of ``X`` minus their weighted means, times roots of the weights. Sets: ``means``."""
     total = 0.0
     for i in range(h.shape[0]):

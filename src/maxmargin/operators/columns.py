@@ -101,7 +101,7 @@ class Columns:
         return self._anchors[0].v
 
     def _screened(self, alpha: Float, level: float, anchors: tuple[_Anchor, ...]) -> Beyond | None:
-        """The same from products that are known, unless it costs as much as new ones for all columns. Sets: `_spent`."""
+        """The same from products that are known, unless that costs as much as new ones for all. Sets: `_spent`."""
         first, second = anchors[0], anchors[-1]
         p, q, rest, size = _decomposed(alpha, first.alpha, second.alpha)
         rounding = growth(self.terms()[1]) + 8.0 * DOUBLE + BALANCED + 2e-14 * math.sqrt(self.n_samples)
@@ -109,7 +109,9 @@ class Columns:
         v, certain = np.empty(self.n_features), np.empty(self.n_features, dtype=np.bool_)
         left = self._work - self._spent
         lengths = self.column_lengths()
-        work = _screen(self.vectors, alpha, first.v, second.v, p, q, reach, lengths, level, self._costs, left, v, certain)
+        work = _screen(
+            self.vectors, alpha, first.v, second.v, p, q, reach, lengths, level, self._costs, left, v, certain
+        )
         self._spent += work
         if work > left:
             return None

@@ -27,7 +27,7 @@ MEMORY = 8
 
 @compiled
 def gap_on_set(
-    w: Float, v: Float, lam: float, mu: float, low: Float, high: float, yy: float, qw: float
+    w: Float, v: Float, lam: float, mu: float, low: Float, high: Float, yy: float, qw: float
 ) -> tuple[float, float]:
     """Primal value and duality gap of the problem on the set, at the residuals scaled into the dual's domain.
 
@@ -37,7 +37,7 @@ def gap_on_set(
     for a in range(w.shape[0]):
         cost += lam * abs(w[a]) + 0.5 * mu * w[a] * w[a]
         vw += v[a] * w[a]
-        if mu == 0.0 and abs(v[a]) > lam and math.isinf(high[a] if v[a] > 0.0 else low[a]):
+        if mu == 0.0 and abs(v[a]) > lam and (high[a] if v[a] > 0.0 else -low[a]) == math.inf:
             excess = max(excess, abs(v[a]) / lam if lam > 0.0 else math.inf)
     rr = max(yy - qw - vw, 0.0)
     t = 1.0 / excess
@@ -48,7 +48,7 @@ def gap_on_set(
             end = high[a] if v[a] > 0.0 else -low[a]
             if mu > 0.0:
                 end = min(end, beyond / mu)
-            if math.isfinite(end):  # or rounding is left of a product that was scaled to the limit
+            if end < math.inf:  # or rounding is left of a product that was scaled to the limit
                 conjugate += end * (beyond - 0.5 * mu * end)
     return 0.5 * rr + cost, max(0.5 * rr * (1.0 - t) ** 2 + cost - t * vw + conjugate, 0.0)
 
@@ -230,9 +230,7 @@ def solve_on_set(
 
 
 @compiled
-def residuals(
-    vectors: Any, W: Index, w: Float, y: Float, h: Float, centred: bool
-) -> tuple[Float, float, float]:
+def residuals(vectors: Any, W: Index, w: Float, y: Float, h: Float, centred: bool) -> tuple[Float, float, float]:
     """Dual variables ``h (y - X w - b)`` with the best intercept ``b``, that intercept, and the squared loss."""
     r, b, total = y.copy(), 0.0, 0.0
     for a in range(w.shape[0]):
@@ -270,7 +268,7 @@ def judged(
         if certain[j] or beyond <= 0.0:
             continue
         end = high[j] if v[j] > 0.0 else -low[j]
-        if mu == 0.0 and math.isinf(end):
+        if mu == 0.0 and end == math.inf:
             excess = max(excess, abs(v[j]) / lam if lam > 0.0 else math.inf)
         if place[j] < 0 and end > 0.0:
             violators[count], excesses[count] = j, beyond / lengths[j]
@@ -282,6 +280,6 @@ def judged(
             end = high[j] if v[j] > 0.0 else -low[j]
             if mu > 0.0:
                 end = min(end, beyond / mu)
-            if math.isfinite(end):
+            if end < math.inf:
                 conjugate += end * (beyond - 0.5 * mu * end)
     return count, cost, loss * (1.0 - t) ** 2 + (cost - loss) - t * vw + conjugate

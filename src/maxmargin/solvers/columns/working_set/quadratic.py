@@ -87,22 +87,27 @@ class ResidualHeld(NamedTuple):
     scatter: Float  # zeros, one for each sample
 
     def refresh(self, v: Float) -> None:
+        """All slopes. Sets: ``v``."""
         for a in range(v.shape[0]):
             v[a] = self.slope_of(a)
 
     def slope_of(self, a: int) -> float:
+        """The negative slope of a coefficient."""
         return self.vectors.dot(self.W[a], self.R) - self.means[a] * self.sums[0]
 
     def curvature_of(self, a: int) -> float:
+        """The second derivative."""
         return self.curvatures[a]
 
     def move(self, a: int, step: float) -> None:
+        """Change a coefficient."""
         data, indices, indptr = self.vectors.data, self.vectors.indices, self.vectors.indptr
         for e in range(indptr[self.W[a]], indptr[self.W[a] + 1]):
             self.R[indices[e]] -= step * self.h[indices[e]] * data[e]
         self.sums[0] -= step * self.sums[1] * self.means[a]
 
     def pairs(self, some: Index, size: int, A: Float) -> None:
+        """Lower triangle of the products of some columns. Sets: ``A``, row by row."""
         data, indices, indptr = self.vectors.data, self.vectors.indices, self.vectors.indptr
         for i in range(size):
             j, to = self.W[some[i]], A[i * size : (i + 1) * size]
@@ -115,6 +120,7 @@ class ResidualHeld(NamedTuple):
                 self.scatter[indices[e]] = 0.0
 
     def turn(self, some: Index, size: int, steps: Float, work: Float) -> float:
+        """The curvature along steps of some coefficients. Sets: ``work``, what they change."""
         n = self.R.shape[0]
         change, shift, total = work[:n], 0.0, 0.0
         change[:] = 0.0
@@ -128,6 +134,7 @@ class ResidualHeld(NamedTuple):
         return total - self.sums[1] * shift * shift
 
     def accept(self, work: Float) -> None:
+        """Make the steps of the last `turn`."""
         for i in range(self.R.shape[0]):
             self.R[i] -= self.h[i] * work[i]
         self.sums[0] -= self.sums[1] * work[self.R.shape[0]]
