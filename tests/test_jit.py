@@ -312,3 +312,14 @@ def test_processes_that_compile_at_once_never_run_each_others_code(tmp_path, mon
     one.save("hinge", "code of the hinge")
     assert one.load("huber hinge") in (None, "code of the huber hinge")
     assert one.load("hinge") in (None, "code of the hinge")
+
+
+def test_a_loop_is_compiled_again_after_edits_of_what_it_can_reach_only():
+    def reached(module):
+        files = set()
+        _jit._reach(f"maxmargin.{module}", files)
+        return {file.stem for file in files}
+
+    assert reached("operators.vectors") == {"vectors", "_jit", "protocols"}
+    assert {"block_smo", "block_loops", "box_qp", "losses", "kernels", "gram"} <= reached("solvers.kernels.block_smo")
+    assert reached("solvers.kernels.block_smo").isdisjoint({"pegasos", "saddle", "minimize", "svc"})

@@ -13,10 +13,11 @@ import functools
 import hashlib
 import inspect
 import os
+import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -28,8 +29,10 @@ Class = TypeVar("Class", bound=type)
 # Sums may be reordered so that dot products vectorise; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
 
-# Folders of the package whose sources no loop can reach: editing them leaves the cache as it is.
+# Folders of the package whose sources no loop can reach: editing them leaves the cache as it is. What else a module
+# imports from us, a loop of it may call.
 WITHOUT_LOOPS = ("cli", "communicators", "estimators", "lab", "loop", "models")
+IMPORT = re.compile(r"^ *from (?P<target>maxmargin\.[\w.]+) import (?P<what>\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 _lock = threading.RLock()
 _parameters: dict[str, tuple[str, ...]] = {}  # of every method name that compiled loops may call
@@ -323,10 +326,8 @@ def _cache_class() -> Any:
         def _index_key(self, sig: Any, codegen: Any) -> Any:
             _, magic, hashes = super()._index_key(sig, codegen)
             names = [_describe(argument) for argument in getattr(sig, "args", sig)]
-            inside = f"{__package__}."
             modules = {self._py_func.__module__, *(part for name in names for part in name.split("|")[1::2])}
-            foreign = any(not module.startswith(inside) for module in modules)
-            return tuple(names), magic, hashes, fingerprint(foreign=foreign)
+            return tuple(names), magic, hashes, fingerprint(modules)
 
     return FingerprintedCache
 
@@ -340,24 +341,48 @@ def _describe(numba_type: Any) -> str:
     return f"|{cls.__module__}|{cls.__qualname__}({fields})"
 
 
-def fingerprint(*, foreign: bool = False) -> str:
-    """Hash of our sources that loops can reach and, if asked for, of every outside module that marked something."""
-    return _fingerprint(frozenset(_watched_modules) if foreign else frozenset())
+def fingerprint(modules: Iterable[str]) -> str:
+    """Hash of the sources that loops of some modules can reach: their own, what these import from us, and so on.
+
+    A module from outside may import others from outside: all of these that marked something count then.
+    """
+    names = frozenset(modules)
+    foreign = any(not name.startswith(f"{__package__}.") for name in names)
+    return _fingerprint(names | _watched_modules if foreign else names)
 
 
 @functools.cache
 def _fingerprint(modules: frozenset[str]) -> str:
-    package = Path(__file__).parent
-    files = {file for file in package.rglob("*.py") if file.relative_to(package).parts[0] not in WITHOUT_LOOPS}
+    files: set[Path] = set()
     for name in modules:
-        source = getattr(sys.modules.get(name), "__file__", None)
-        if source is not None:
-            files.add(Path(source))
+        _reach(name, files)
     digest = hashlib.sha256()
     for file in sorted(files):
-        digest.update(file.name.encode())
+        digest.update(str(file.name).encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _reach(module: str, files: set[Path]) -> None:
+    """Add the source of a module, and what it imports from us, to the files."""
+    inside = module.startswith(f"{__package__}.")
+    file = _source(module) if inside else Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    if file is None or not file.is_file() or file in files:
+        return
+    files.add(file)
+    for match in IMPORT.finditer(file.read_text(encoding="utf-8")):
+        target, what = match["target"], match["what"]
+        if target.removeprefix(f"{__package__}.").split(".")[0] in WITHOUT_LOOPS:
+            continue
+        _reach(target, files)
+        for name in re.findall(r"\w+", what):  # of which some may be modules
+            _reach(f"{target}.{name}", files)
+
+
+def _source(module: str) -> Path | None:
+    """The file of one of our modules."""
+    place = Path(__file__).parent.joinpath(*module.split(".")[1:])
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
 
 
 def _register_all() -> None:
