@@ -62,6 +62,7 @@ def targets(model: Model, data: Samples) -> Iterator[tuple[Float, Point]]:
 
 
 def check_fitted_size(model: Model, n: int) -> None:
+    """Refuse samples that cannot be those of the fit, because they are more or fewer."""
     fitted_on = getattr(model, "shape_fit_", None)
     if fitted_on is not None and fitted_on[0] != n:
         raise ValueError(f"certify needs the data that the model was fitted on: {fitted_on[0]} samples, not {n}.")
@@ -160,6 +161,7 @@ def dual_bound(problem: Problem, point: Point) -> Float:
 
 
 def solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolver) -> Float:
+    """Dual variables of a solution, found by going on from a point."""
     solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
     assert solution.point.alpha is not None
     return solution.point.alpha
