@@ -25,7 +25,7 @@ from maxmargin.problems.programs import (
     values_of,
 )
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend
+from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 
 SAFETY, DOUBTED = 0.9, 0.25  # of the wanted gap: the first aim, and each further one that of the last
 ATTEMPTS = 4
@@ -69,11 +69,14 @@ def _solve_all(
     expansions: Float, multipliers: Float, features: Float, values: Float, gaps: Float, blocks: Index,
 ) -> bool:  # fmt: skip
     """Sets: all from ``a`` on. Whether all were solved; the first that was not ends it."""
-    work = 0.0
+    work, most = 0.0, 0
+    for k in range(blocks.shape[0]):
+        most = max(most, programs.first[k + 1] - programs.first[k])
+    room = room_for(most, LARGEST_BLOCK, multipliers.shape[1])
     for k in range(blocks.shape[0]):
         program, own = program_of(programs, k), a[programs.first[k] : programs.first[k + 1]]
         course, beta = _solve_one(
-            samples, rounding, program, own, multipliers[k], features[k], values[k], tol, most_work - work
+            samples, rounding, program, own, multipliers[k], features[k], values[k], tol, most_work - work, room
         )
         gaps[k] = relative_gap_of(values[k])
         blocks[k] = course.blocks
@@ -90,7 +93,7 @@ def _solve_all(
 @compiled
 def _solve_one(
     samples: Any, rounding: Rounding, program: Program, a: Float, b: Float, w: Float, values: Float, tol: float,
-    most_work: float,
+    most_work: float, room: Float,
 ) -> tuple[Course, Float]:  # fmt: skip
     """One program: its course, and its expansion over the stretch. Sets: ``a, b, w, values``."""
     size = program.stretch[1] + program.stretch[3]
@@ -99,7 +102,7 @@ def _solve_one(
     f = _scores(samples, program, a, beta)
     course, aim = Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), SAFETY * tol
     for _ in range(ATTEMPTS):
-        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work)
+        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room)
         tidy(program, a)
         f = _scores(samples, program, a, beta)
         e = np.empty(a.shape[0])

@@ -12,11 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from maxmargin._jit import compiled, compiled_in_place, compiled_methods
-from maxmargin.numerics.rounding import roundings
-from maxmargin.operators.differences import Measuring
+from maxmargin.numerics.rounding import DOUBLE, roundings
+from maxmargin.operators.differences import CANCELLED, UNDERFLOW, Measuring
+from maxmargin.operators.few import few_values_of
 from maxmargin.operators.gram import GivenGram, Gram, KernelGram
 from maxmargin.parts.kernels import Linear
-from maxmargin.protocols import Float, Index
+from maxmargin.protocols import Float, Index, Kernel
+
+RUN_LENGTH = 8  # samples beside each other: copying them at once takes less time than one by one
+UNDERFLOW_DOUBLE = UNDERFLOW[DOUBLE]
 
 
 class Rounding(NamedTuple):
@@ -43,13 +47,15 @@ class StoredKernel(NamedTuple):
 
     def copy_block(self, members: Index, place: Index, Q: Float) -> None:
         """``Q[place[i], place[j]] = k(members[i], members[j])``. Sets: ``Q``."""
+        runs = _runs(members, place)
         for i in range(members.shape[0]):
-            row, at = self.K[members[i]], place[i]
-            target = Q[at]
-            for j in range(i + 1):
-                value = row[members[j]]
-                target[place[j]] = value
-                Q[place[j], at] = value
+            row, target = self.K[members[i]], Q[place[i]]
+            if runs.shape[0] * RUN_LENGTH <= members.shape[0]:
+                for r in range(runs.shape[0]):
+                    _copy(row[runs[r, 0] :], target[runs[r, 1] : runs[r, 1] + runs[r, 2]])
+            else:
+                for j in range(members.shape[0]):
+                    target[place[j]] = row[members[j]]
 
     def add_scores(self, members: Index, weights: Float, stretch: Index, f: Float) -> None:
         """Add the products of the rows of a stretch with ``sum_i weights[i] phi(x_i)``. Sets: ``f``."""
@@ -93,6 +99,42 @@ class StoredRows(NamedTuple):
         _add_to(w, self.X, members, weights)
 
 
+def few_stored(kernel: Kernel, X: Float, shift: float = 0.0) -> tuple[StoredKernel, Rounding]:
+    """The same as `stored_kernel` of few dense rows, in one compiled call."""
+    traits = kernel.traits
+    K, magnitudes, shares = _few_stored(
+        kernel, X, shift, traits.by_distance, traits.of_differences, traits.steepness, CANCELLED
+    )
+    return StoredKernel(K), Rounding(magnitudes, shares, 0.0, 2.0 if isinstance(kernel, Linear) else 1.0)
+
+
+@compiled
+def _few_stored(
+    kernel: Kernel, X: Float, shift: float, by_distance: bool, of_differences: bool, steepness: float, cancelled: float
+) -> tuple[Float, Float, Float]:
+    """Kernel values, and what `Measuring.magnitude` and `Measuring.error` say of them."""
+    K, terms = few_values_of(kernel, X, by_distance, of_differences), float(X.shape[1])
+    squares = np.empty(X.shape[0])
+    for i in range(X.shape[0]):
+        row = X[i]
+        squares[i] = UNDERFLOW_DOUBLE * terms
+        for k in range(row.shape[0]):
+            squares[i] += row[k] * row[k]
+    squares *= 1.0 + (terms + 8.0) * DOUBLE  # or they would be rounded down
+    largest = squares.max() if X.shape[0] else 0.0
+    own = kernel.roundings(squares, largest, terms)
+    magnitudes, shares = kernel.magnitude(squares), np.empty(X.shape[0])
+    for i in range(X.shape[0]):
+        lost = 0.0 if by_distance else (terms + 7.0) * DOUBLE * (squares[i] + largest)
+        shares[i] = 1.001 * (own[i] * DOUBLE + min(steepness * lost, cancelled))
+        if not own[i] * DOUBLE < 1e-4:
+            shares[i] = np.inf
+    if shift != 0.0:
+        K += shift
+        magnitudes = np.sqrt(magnitudes * magnitudes + shift)
+    return K, magnitudes, shares
+
+
 def stored_kernel(gram: Gram, shift: float = 0.0) -> tuple[StoredKernel, Rounding] | None:
     """All values of a kernel with a constant added, and what `Gram.rounding` is made of; ``None`` for other kinds."""
     K = gram.whole
@@ -117,6 +159,25 @@ def stored_rows(X: Float) -> tuple[StoredRows, Rounding]:
     share = float(roundings(X.shape[1] + 8.0))
     lengths = np.sqrt(squares) * (1.0 + share) + 1e-150
     return StoredRows(X, np.ascontiguousarray(X.T), squares), Rounding(lengths, np.full(squares.size, share), 0.0, 2.0)
+
+
+@compiled
+def _runs(members: Index, place: Index) -> Index:
+    """Where members beside each other go to places beside each other: the first ones, and how many they are."""
+    runs, count = np.empty((members.shape[0], 3), dtype=np.int64), 0
+    for i in range(members.shape[0]):
+        if i and members[i] == members[i - 1] + 1 and place[i] == place[i - 1] + 1:
+            runs[count - 1, 2] += 1
+        else:
+            runs[count, 0], runs[count, 1], runs[count, 2] = members[i], place[i], 1
+            count += 1
+    return runs[:count]
+
+
+@compiled_in_place
+def _copy(source: Float, target: Float) -> None:
+    for k in range(target.shape[0]):
+        target[k] = source[k]
 
 
 @compiled

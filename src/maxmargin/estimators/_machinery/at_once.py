@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from maxmargin._jit import seconds_working
+from maxmargin.estimators._machinery.kernels import make_kernel, training_operator
 from maxmargin.estimators._machinery.plan import Plan, Tasks
 from maxmargin.estimators._machinery.results import AtOnce
 from maxmargin.loop.at_once import Found, solve_programs
 from maxmargin.operators import ChunkedMatrix, Gram
+from maxmargin.operators.few import are_few
 from maxmargin.operators.gram import POSITIVITY_SAMPLES
 from maxmargin.operators.rows import dense64
-from maxmargin.operators.stored import stored_kernel, stored_rows
+from maxmargin.operators.stored import Rounding, StoredKernel, few_stored, stored_kernel, stored_rows
+from maxmargin.parts.kernels import KERNELS
 from maxmargin.problems.box_qp import pieces_of
 from maxmargin.problems.point import Point
 from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Float, Index, Intercept, Loss
 from maxmargin.solvers.choice import small_enough
 from maxmargin.solvers.kernels.block_smo import BlockSMO
+from maxmargin.threads import Workers
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -48,7 +52,7 @@ def is_wanted(estimator: CertifiedEstimator, plan: Plan) -> bool:
 def of_loss(tasks: Tasks, loss: Loss, intercept: Intercept) -> Programs:
     """The duals of problems with a piecewise quadratic loss; of two pieces, that of a single task."""
     q, D, low, high = pieces_of(loss, tasks.y, tasks.s)
-    groups, own = int(intercept == "free"), _own_numbers(tasks)
+    groups, own = int(intercept == "free"), tasks.numbers
     return Programs(
         first=len(q) * tasks.first,
         stretches=tasks.stretches,
@@ -65,14 +69,7 @@ def of_loss(tasks: Tasks, loss: Loss, intercept: Intercept) -> Programs:
 def of_sums(tasks: Tasks, low: Float, high: Float, group: Index, totals: Float) -> Programs:
     """Programs without a linear term, whose variables are those of the samples, with fixed sums."""
     zeros = np.zeros(low.size)
-    return Programs(tasks.first, tasks.stretches, _own_numbers(tasks), zeros, zeros, low, high, group, totals)
-
-
-def _own_numbers(tasks: Tasks) -> Index:
-    """The number of each sample in its task, one task after the other."""
-    if len(tasks) == 1:
-        return tasks.order if tasks.order[0] == 0 else np.arange(tasks.order.size)
-    return np.arange(tasks.y.size) - np.repeat(tasks.first[:-1], np.diff(tasks.first))
+    return Programs(tasks.first, tasks.stretches, tasks.numbers, zeros, zeros, low, high, group, totals)
 
 
 class Reading(NamedTuple):
@@ -106,10 +103,7 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
             rows = np.column_stack([rows, np.ones(n)])
         samples, rounding = stored_rows(np.ascontiguousarray(rows))
     else:
-        gram = estimator._gram(plan)
-        if not _is_positive(gram):
-            return None
-        stored = stored_kernel(gram, float(penalised))
+        stored = _stored(estimator, plan, float(penalised))
         if stored is None:
             return None
         d, (samples, rounding) = 0, stored
@@ -121,6 +115,24 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
     if results is not None:
         results.seconds = seconds_working() - began
     return results
+
+
+def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredKernel, Rounding] | None:
+    """The kernel values of all samples, in the order in which those of each task are together.
+
+    ``None`` if they may not be those of a positive semi-definite kernel.
+    """
+    tasks, X, kernel = plan.tasks, plan.X, estimator.kernel
+    assert isinstance(tasks, Tasks)
+    if tasks.sorts:
+        X = X[tasks.order]
+        X = X[:, tasks.order] if kernel == "precomputed" else X
+    if kernel in KERNELS and are_few(X, X):
+        ours = make_kernel(estimator)
+        if ours.traits.positive:
+            return few_stored(ours, np.asarray(X), shift)
+    gram = training_operator(estimator, X, Workers(1))
+    return stored_kernel(gram, shift) if _is_positive(gram) else None
 
 
 def _is_positive(gram: Gram) -> bool:

@@ -21,13 +21,12 @@ from maxmargin.estimators._machinery.kernels import (
     KernelView,
     bandwidth,
     kernel_scores,
-    training_operator,
 )
-from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, Tasks, View, regression_tasks
+from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import ChunkedMatrix, Gram, Matrix, MatrixLike
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
 from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array, Float
@@ -61,15 +60,6 @@ class KernelMachine(CertifiedEstimator):
         kernel = KernelView(self, plan.X, plan.tasks, plan.workers)
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
-
-    def _gram(self, plan: Plan) -> Gram:
-        """The kernel matrix of all samples, in the order in which those of each task are together."""
-        tasks, X = plan.tasks, plan.X
-        assert isinstance(tasks, Tasks)
-        if tasks.sorts:
-            X = X[tasks.order]
-            X = X[:, tasks.order] if self.kernel == "precomputed" else X
-        return training_operator(self, X, plan.workers)
 
     def _solve_at_once(self, plan: Plan) -> AtOnce | None:
         return solve_kernel_machine(self, plan)

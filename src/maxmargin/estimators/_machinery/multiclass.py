@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -24,16 +24,19 @@ def binary_tasks(codes: Array, names: Array, strategy: str, s: Float) -> Tasks:
     if strategy == "ovr":
         y = np.where(codes == np.arange(k)[:, None], 1.0, -1.0).ravel()
         everyone = np.tile(np.array([0, n, 0, 0]), (k, 1))
-        return Tasks(
-            lambda i: f"{names[i]} against the rest", np.arange(n), everyone, np.arange(k + 1) * n, y, np.tile(s, k)
-        )
-    pairs = list(combinations(range(k), 2))
-    return Tasks(lambda p: f"{names[pairs[p][0]]} against {names[pairs[p][1]]}", *_pairs(codes.astype(np.int64), k, s))
+        order, name = np.arange(n), lambda i: f"{names[i]} against the rest"
+        return Tasks(name, order, everyone, np.arange(k + 1) * n, y, np.tile(s, k), np.tile(order, k))
+
+    def of_pair(p: int) -> str:
+        i, j = next(islice(combinations(range(k), 2), p, None))
+        return f"{names[i]} against {names[j]}"
+
+    return Tasks(of_pair, *_pairs(codes, k, s), sorts=True)
 
 
 @compiled
-def _pairs(codes: Index, k: int, s: Float) -> tuple[Index, Index, Index, Float, Float]:
-    """The samples sorted by class, and stretches, beginnings, targets and weights of all pairs of classes."""
+def _pairs(codes: Index, k: int, s: Float) -> tuple[Index, Index, Index, Float, Float, Index]:
+    """The samples sorted by class, and stretches, beginnings, targets weights and numbers of all pairs of classes."""
     n, pairs = codes.shape[0], k * (k - 1) // 2
     begin = np.zeros(k + 1, dtype=np.int64)
     for i in range(n):
@@ -45,7 +48,7 @@ def _pairs(codes: Index, k: int, s: Float) -> tuple[Index, Index, Index, Float, 
         order[to[codes[i]]] = i
         to[codes[i]] += 1
     stretches, first = np.empty((pairs, 4), dtype=np.int64), np.zeros(pairs + 1, dtype=np.int64)
-    y, weights = np.empty(n * (k - 1)), np.empty(n * (k - 1))
+    y, weights, numbers = np.empty(n * (k - 1)), np.empty(n * (k - 1)), np.empty(n * (k - 1), dtype=np.int64)
     pair, at = 0, 0
     for i in range(k):
         for j in range(i + 1, k):
@@ -57,9 +60,11 @@ def _pairs(codes: Index, k: int, s: Float) -> tuple[Index, Index, Index, Float, 
             for t in range(nj):
                 y[at + t], weights[at + t] = -1.0, s[order[begin[j] + t]]
             at += nj
+            for t in range(ni + nj):
+                numbers[at - ni - nj + t] = t
             pair += 1
             first[pair] = at
-    return order, stretches, first, y, weights
+    return order, stretches, first, y, weights, numbers
 
 
 def votes(pair_scores: Float, n_classes: int) -> Float:
@@ -92,9 +97,17 @@ def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
 
     Rows from c on stand for the next class, because a class has no pair with itself.
     """
-    out = np.empty((n_classes - 1, codes.size))
-    for row, pairs in enumerate(_pairs_of_rows(codes, n_classes)):
-        out[row] = expansions[pairs, np.arange(codes.size)]
+    return _by_other_class(expansions, codes, n_classes)
+
+
+@compiled
+def _by_other_class(expansions: Float, codes: Index, k: int) -> Float:
+    out = np.empty((k - 1, codes.shape[0]))
+    for row in range(k - 1):
+        for t in range(codes.shape[0]):
+            other = row + 1 if row >= codes[t] else row
+            i, j = min(codes[t], other), max(codes[t], other)
+            out[row, t] = expansions[i * k - i * (i + 1) // 2 + j - i - 1, t]
     return out
 
 

@@ -43,21 +43,28 @@ class Tasks(Sequence[Task]):
     """
 
     def __init__(
-        self, name: Callable[[int], str], order: Index, stretches: Index, first: Index, y: Float, s: Float
+        self,
+        name: Callable[[int], str],
+        order: Index,
+        stretches: Index,
+        first: Index,
+        y: Float,
+        s: Float,
+        numbers: Index,
+        *,
+        sorts: bool = False,
     ) -> None:
         self.name, self.order, self.stretches, self.first, self.y, self.s = name, order, stretches, first, y, s
+        self.numbers = numbers  # of the samples in their tasks
+        self.sorts = sorts  # whether the samples are in another order than they were given
         self._made: dict[int, Task] = {}
 
     @classmethod
     def alone(cls, name: str, y: Float, s: Float) -> Tasks:
         """One task of all samples."""
         n = s.size
-        return cls(lambda k: name, np.arange(n), np.array([[0, n, 0, 0]]), np.array([0, n]), y, s)
-
-    @property
-    def sorts(self) -> bool:
-        """Whether the samples are in another order than they were given."""
-        return len(self) > 1 and bool(self.stretches[0, 1] < self.order.size)
+        everyone = np.arange(n)
+        return cls(lambda k: name, everyone, np.array([[0, n, 0, 0]]), np.array([0, n]), y, s, everyone)
 
     def __len__(self) -> int:
         return len(self.stretches)

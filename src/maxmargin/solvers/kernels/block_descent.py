@@ -37,13 +37,24 @@ class Course(NamedTuple):
 
 
 @compiled
+def room_for(variables: int, largest: int, parts: int) -> Float:
+    """Memory for the matrices of blocks.
+
+    It is used again and again, since fresh memory of this size costs more than small blocks. Where a block has no
+    variables it holds the numbers of earlier ones, which scans see and never choose.
+    """
+    width = CHUNK * (-(-min(variables, max(largest, WHOLE)) // CHUNK) + parts - 1)
+    return np.zeros(width * width)
+
+
+@compiled
 def descend(
     samples: Any, program: Program, a: Float, f: Float, last: Array, b: Float, aim: float, course: Course,
-    largest: int, last_block: int, most_work: float,
+    largest: int, last_block: int, most_work: float, room: Float,
 ) -> Course:  # fmt: skip
     """Block after block, until a relative gap seems to be reached or the work is spent. Sets: ``a, f, last, b``.
 
-    On entry and exit ``f`` are the scores of ``a``, but for rounding.
+    On entry and exit ``f`` are the scores of ``a``, but for rounding. ``room`` is that of `room_for`.
     """
     blocks, size, steps, work = course.blocks, course.size, course.steps, course.work
     m, slope_size, diagonal = a.shape[0], 0.0, 0.0
@@ -64,7 +75,7 @@ def descend(
         if reached or rests or blocks >= last_block or work >= most_work:
             return Course(blocks, size, steps, work, dual + gap, dual, rests)
         block = _chosen(program, a, e, b, last, min(size, m))
-        moved = _solve_block(samples, program, block, e, b, a, f, violation, flat)
+        moved = _solve_block(samples, program, block, e, b, a, f, violation, flat, room)
         if moved == 0:  # the worst pair is in the block, and nothing is gained by moving it
             return Course(blocks, size, steps, work, dual + gap, dual, True)
         steps += moved
@@ -151,7 +162,7 @@ def _take_largest(pull: Float, count: int, taken: Array) -> None:
 @compiled
 def _solve_block(
     samples: Any, program: Program, block: Index, e: Float, middle: Float, a: Float, f: Float, violation: float,
-    flat: float,
+    flat: float, room: Float,
 ) -> int:  # fmt: skip
     """Minimise over the variables of a block; the number of steps. Sets: ``a, f``."""
     groups, parts, q = program.totals.shape[0], middle.shape[0], block.shape[0]
@@ -164,8 +175,7 @@ def _solve_block(
             next_one += 1
         chunks[g + 1] = -(-at // CHUNK)  # a group fills whole chunks
     width = CHUNK * chunks[parts]
-    Q, work = np.empty((width, width)), np.zeros((6, width))
-    _clear_padding(Q, place)
+    Q, work = room[: width * width].reshape((width, width)), np.zeros((6, width))
     slopes, own, least, most, diagonal, gain = work[0], work[1], work[2], work[3], work[4], work[5]
     closed_up, closed_down = np.full(width, -FAR), np.full(width, FAR)
     samples.copy_block(program.row[block], place, Q)
@@ -193,15 +203,3 @@ def _solve_block(
             count += 1
     samples.add_scores(changed[:count], changes[:count], program.stretch, f)
     return steps
-
-
-@compiled
-def _clear_padding(Q: Float, place: Index) -> None:
-    """Zeros where a block's matrix has no variables: scans do not look whether it has. Sets: ``Q``."""
-    used = np.zeros(Q.shape[0], dtype=np.bool_)
-    for p in place:
-        used[p] = True
-    for p in range(Q.shape[0]):
-        if not used[p]:
-            Q[p, :] = 0.0
-            Q[:, p] = 0.0
