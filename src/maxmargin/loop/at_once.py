@@ -72,7 +72,7 @@ def _solve_all(
     work, most = 0.0, 0
     for k in range(blocks.shape[0]):
         most = max(most, programs.first[k + 1] - programs.first[k])
-    room = room_for(most, LARGEST_BLOCK, multipliers.shape[1])
+    room = np.zeros(room_for(most, LARGEST_BLOCK, multipliers.shape[1]))
     for k in range(blocks.shape[0]):
         program, own = program_of(programs, k), a[programs.first[k] : programs.first[k + 1]]
         course, beta = _solve_one(

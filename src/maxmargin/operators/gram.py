@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg.blas import dsyrk
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, roundings
@@ -215,8 +216,7 @@ class KernelGram(Gram):
         cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
-        X = points.stored().X
-        K = X @ X.T
+        K = np.asarray(dsyrk(1.0, points.stored().X.T, trans=1, lower=1)).T  # the upper half, which is enough
         _map_all(self.kernel, K, points.sq)
         return K
 

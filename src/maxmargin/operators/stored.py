@@ -49,13 +49,16 @@ class StoredKernel(NamedTuple):
         """``Q[place[i], place[j]] = k(members[i], members[j])``. Sets: ``Q``."""
         runs = _runs(members, place)
         for i in range(members.shape[0]):
-            row, target = self.K[members[i]], Q[place[i]]
+            row, at = self.K[members[i]], place[i]
+            target = Q[at]
             if runs.shape[0] * RUN_LENGTH <= members.shape[0]:
                 for r in range(runs.shape[0]):
                     _copy(row[runs[r, 0] :], target[runs[r, 1] : runs[r, 1] + runs[r, 2]])
-            else:
-                for j in range(members.shape[0]):
-                    target[place[j]] = row[members[j]]
+            else:  # single entries come from far away: one half of them is enough
+                for j in range(i + 1):
+                    value = row[members[j]]
+                    target[place[j]] = value
+                    Q[place[j], at] = value
 
     def add_scores(self, members: Index, weights: Float, stretch: Index, f: Float) -> None:
         """Add the products of the rows of a stretch with ``sum_i weights[i] phi(x_i)``. Sets: ``f``."""

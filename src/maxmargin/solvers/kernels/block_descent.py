@@ -37,14 +37,14 @@ class Course(NamedTuple):
 
 
 @compiled
-def room_for(variables: int, largest: int, parts: int) -> Float:
-    """Memory for the matrices of blocks.
+def room_for(variables: int, largest: int, parts: int) -> int:
+    """How many numbers the matrices of blocks need: fresh memory for each costs more than small blocks do.
 
-    It is used again and again, since fresh memory of this size costs more than small blocks. Where a block has no
-    variables it holds the numbers of earlier ones, which scans see and never choose.
+    Where a block has no variables its matrix holds the numbers of an earlier one, or zeros, which scans see and never
+    choose.
     """
     width = CHUNK * (-(-min(variables, max(largest, WHOLE)) // CHUNK) + parts - 1)
-    return np.zeros(width * width)
+    return width * width
 
 
 @compiled
@@ -54,7 +54,7 @@ def descend(
 ) -> Course:  # fmt: skip
     """Block after block, until a relative gap seems to be reached or the work is spent. Sets: ``a, f, last, b``.
 
-    On entry and exit ``f`` are the scores of ``a``, but for rounding. ``room`` is that of `room_for`.
+    On entry and exit ``f`` are the scores of ``a``, but for rounding. ``room`` is for matrices.
     """
     blocks, size, steps, work = course.blocks, course.size, course.steps, course.work
     m, slope_size, diagonal = a.shape[0], 0.0, 0.0
@@ -175,7 +175,8 @@ def _solve_block(
             next_one += 1
         chunks[g + 1] = -(-at // CHUNK)  # a group fills whole chunks
     width = CHUNK * chunks[parts]
-    Q, work = room[: width * width].reshape((width, width)), np.zeros((6, width))
+    Q = room[: width * width].reshape((width, width))
+    work = np.zeros((7, width))
     slopes, own, least, most, diagonal, gain = work[0], work[1], work[2], work[3], work[4], work[5]
     closed_up, closed_down = np.full(width, -FAR), np.full(width, FAR)
     samples.copy_block(program.row[block], place, Q)
@@ -191,7 +192,7 @@ def _solve_block(
             closed_down[to] = 0.0
     share = WHOLE_SHARE if q == a.shape[0] else INNER_SHARE
     steps = pair_steps(
-        Q, slopes, own, least, most, closed_up, closed_down, diagonal, gain, np.zeros(width),
+        Q, slopes, own, least, most, closed_up, closed_down, diagonal, gain, work[6],
         np.empty((2, width // CHUNK)), chunks, groups, share * violation, 50 * q, flat, FAR,
     )  # fmt: skip
     changed, changes, count = np.empty(q, dtype=np.int64), np.empty(q), 0

@@ -118,7 +118,7 @@ class BlockSMOState(State):
         qp, n = self.qp, self.K.shape[0]
         self.last = np.zeros(self.a.size, dtype=np.bool_)
         self.b = np.zeros(max(1, qp.totals.size))
-        self.room = room_for(self.a.size, self.largest, self.b.size)
+        self.room = np.zeros(room_for(self.a.size, self.largest, self.b.size))
         everything = np.array([0, n, 0, 0])
         self.program = Program(everything, qp.sample, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, qp.totals)
 
