@@ -11,14 +11,16 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
-from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, LinearClassifier
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
-from maxmargin.estimators._machinery.results import Results
+from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.parts.losses import Logistic
 from maxmargin.protocols import Array, Float, LocalRows, Operator
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
@@ -193,6 +195,11 @@ class LogisticRegression(LinearClassifier):
             plan.tasks = [Task("all classes", everything, plan.codes.astype(np.float64), s)]
         return plan
 
+    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
+        if l1_share(self) > 0.0 or self.dual or self._all_at_once:
+            return None
+        return solve_linear_machine(self, plan, Logistic(), check.check_intercept(self, "free"), self.intercept_scaling)
+
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
         kind = check.check_intercept(self, "penalised" if self.solver == "liblinear" else "free")
@@ -243,11 +250,10 @@ class LogisticRegression(LinearClassifier):
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: the fitted attributes."""
-        self.coef_ = np.array([one.function.w for one in solved])
-        self.intercept_ = np.array([one.function.b for one in solved])
+        self.coef_, self.intercept_ = solved.coefficients, solved.intercepts
         if self._all_at_once:
             theta = self.coef_.reshape(self.classes_.size, -1)
             self.coef_ = np.ascontiguousarray(theta[:, : self.n_features_in_])
             self.intercept_ = np.append(theta, np.zeros((theta.shape[0], 1)), axis=1)[:, self.n_features_in_]
-        self._keep_certificates([one.solution for one in solved])
-        self.n_iter_ = iteration_counts(self.solutions_)
+        solved.keep(self)
+        self.n_iter_ = solved.iterations

@@ -11,6 +11,7 @@ from maxmargin.estimators._machinery.kernels import make_kernel, training_operat
 from maxmargin.estimators._machinery.plan import Plan, Tasks
 from maxmargin.estimators._machinery.results import AtOnce
 from maxmargin.loop.at_once import Found, solve_programs
+from maxmargin.loop.rows_at_once import solve_rows
 from maxmargin.operators import ChunkedMatrix, Gram
 from maxmargin.operators.few import are_few
 from maxmargin.operators.gram import POSITIVITY_SAMPLES
@@ -23,11 +24,15 @@ from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Float, Index, Intercept, Loss
 from maxmargin.solvers.choice import small_enough
 from maxmargin.solvers.kernels.block_smo import BlockSMO
+from maxmargin.solvers.rows.newton import Newton
 from maxmargin.threads import Workers
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
     from maxmargin.estimators._machinery.kernel_machine import KernelMachine
+    from maxmargin.estimators._machinery.linear import LinearMachine
+
+MOST_COLUMNS = 128  # of a matrix of second derivatives that plain loops factorise
 
 
 def is_wanted(estimator: CertifiedEstimator, plan: Plan) -> bool:
@@ -161,3 +166,40 @@ def _read(estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Fou
     coefficients = features if as_problems else np.empty((0, 0))
     functions = expansions, reading.intercepts, reading.widths, coefficients
     return AtOnce(found, functions, point, BlockSMO.name, estimator.tol)
+
+
+def solve_linear_machine(
+    estimator: LinearMachine, plan: Plan, loss: Loss, intercept: Intercept, scale: float
+) -> AtOnce | None:
+    """All tasks of a linear machine with an L2 penalty, or ``None`` if the call did not get there."""
+    began, tasks, d = seconds_working(), plan.tasks, plan.X.shape[1]
+    assert isinstance(tasks, Tasks)
+    if d > MOST_COLUMNS:
+        return None
+    X, column = dense64(plan.X), scale if intercept == "penalised" else 1.0
+    X = X[tasks.order] if tasks.sorts else X
+    free, kinked = intercept == "free", loss.traits.kinked
+    if intercept == "penalised" or (free and not kinked):
+        X = np.column_stack([X, np.full(X.shape[0], column)])
+    if kinked:
+        samples, rounding = stored_rows(X)
+        programs = of_loss(tasks, loss, intercept)
+        found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, X.shape[1])
+    else:
+        found = solve_rows(
+            X, loss, tasks.stretches, tasks.first, tasks.y, tasks.s, tasks.order, free, float(estimator.tol)
+        )
+    if not found.solved:
+        return None
+    b = found.multipliers[:, 0] if free else np.zeros(len(tasks))
+    if intercept == "penalised":
+        b = column * found.features[:, d]
+    features = np.ascontiguousarray(found.features[:, :d])
+
+    def point(k: int) -> Point:
+        return Point(features[k], float(b[k]), found.expansions[k, tasks[k].members])
+
+    functions = found.expansions, b, np.ones(len(tasks)), features
+    results = AtOnce(found, functions, point, BlockSMO.name if kinked else Newton.name, estimator.tol)
+    results.seconds = seconds_working() - began
+    return results

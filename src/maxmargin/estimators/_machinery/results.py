@@ -161,7 +161,7 @@ def worst(solutions: Sequence[Solution]) -> Solution:
 
 
 class Delayed:
-    """An attribute of an estimator that is made from `DELAYED` when it is asked for, and an ordinary one from then on.
+    """An attribute of an estimator that is made from `DELAYED` when somebody looks at it, and an ordinary one then.
 
     Those of a fit in one compiled call are: to describe its solutions one by one takes longer than to find them.
     """
@@ -176,6 +176,13 @@ class Delayed:
         if self.name not in vars(estimator):
             raise AttributeError(f"{type(estimator).__name__!r} object has no attribute {self.name!r}")
         return vars(estimator)[self.name]
+
+    def __set__(self, estimator: CertifiedEstimator, value: object) -> None:
+        vars(estimator)[self.name] = value
+
+    def __delete__(self, estimator: CertifiedEstimator) -> None:
+        self.__get__(estimator)
+        del vars(estimator)[self.name]
 
 
 def realise(estimator: object) -> None:
