@@ -152,7 +152,8 @@ class AtOnce(Results):
         )
         w = self._coefficients[k] if self._coefficients.size else point.w
         b, width = float(self._intercepts[k]), float(self._widths[k])
-        return Solved(solution, Function(w, b, self._expansions[k], width))
+        alpha = self._expansions[k] if self._expansions.size else point.alpha
+        return Solved(solution, Function(w, b, alpha, width))
 
 
 def worst(solutions: Sequence[Solution]) -> Solution:

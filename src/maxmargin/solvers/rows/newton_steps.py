@@ -1,7 +1,8 @@
 """Compiled steps of Newton's method on few rows: the whole method in one call, for problems that are done in no time.
 
-`Newton` is for many rows, kinks and clients, and one of its steps is hundreds of calls. Here a loss is smooth, and the
-matrix of second derivatives is small enough to be factorised by plain loops.
+`Newton` is for many rows and for clients, and one of its steps is hundreds of calls. Here the matrix of second
+derivatives is small enough to be factorised by plain loops. Losses with kinks are made smooth in the same way as there,
+by a proximal method on the dual.
 """
 
 from __future__ import annotations
@@ -15,22 +16,34 @@ from maxmargin.protocols import Float, Loss
 
 ENOUGH = 0.1  # of the slope at the beginning of a line, where a zero of it is looked for
 HALVINGS = 40
-LEAST_PIVOT = 1e-13  # relative: smaller ones are rounding, and raised to this
 
 
 @compiled
-def responses(loss: Loss, z: Float, y: Float, s: Float, a: Float, h: Float) -> float:
-    """The sum of the losses. Sets: ``a``, the dual variables that answer to the scores, and how fast they change."""
-    total = 0.0
+def response_to(loss: Loss, z: float, y: float, s: float, centre: float, width: float) -> float:
+    """The dual variable that answers to a score: minus the slope or, around a centre, the slope of an envelope."""
+    if s <= 0.0:
+        return 0.0
+    return loss.dual_step(centre, y, s, z, width / s) if width > 0.0 else -s * loss.slope(z, y)
+
+
+@compiled
+def respond(
+    loss: Loss, z: Float, y: Float, s: Float, centre: Float, width: float, a: Float, h: Float
+) -> tuple[float, float]:
+    """The sums of the losses and of their conjugates. Sets: ``a``, the answers to the scores, and how fast they change.
+
+    A loss with kinks is replaced by its envelope: the maximum over ``a`` of the dual term less
+    ``width (a - centre)^2 / (2 s)``.
+    """
+    losses, conjugates = 0.0, 0.0
     for i in range(z.shape[0]):
-        a[i], h[i] = 0.0, 0.0
+        a[i] = response_to(loss, z[i], y[i], s[i], centre[i], width)
+        h[i] = 0.0
         if s[i] > 0.0:
-            total += s[i] * loss.value(z[i], y[i])
-            a[i] = -s[i] * loss.slope(z[i], y[i])
-            if a[i] != 0.0:
-                curvature = loss.dual_curvature(a[i], y[i], s[i])
-                h[i] = 1.0 / curvature if curvature > 0.0 else 0.0
-    return total
+            losses += s[i] * loss.value(z[i], y[i])
+            conjugates += s[i] * loss.conjugate(-a[i] / s[i], y[i])
+            h[i] = 1.0 / (width / s[i] + loss.dual_curvature(a[i], y[i], s[i])) if a[i] != 0.0 or width > 0.0 else 0.0
+    return losses, conjugates
 
 
 @compiled
@@ -54,66 +67,31 @@ def hessian(X: Float, h: Float, penalised: int) -> Float:
 
 
 @compiled
-def factorise_small(H: Float) -> None:
-    """Cholesky's factor in the lower half. Sets: ``H``. Pivots that rounding left are raised."""
-    d = H.shape[0]
-    for j in range(d):
-        row, largest = H[j], H[j, j]
-        for k in range(j):
-            other, total = H[k], row[k]
-            left, right = row[:k], other[:k]
-            for t in range(left.shape[0]):
-                total -= left[t] * right[t]
-            row[k] = total / other[k]
-        pivot, left = row[j], row[:j]
-        for t in range(left.shape[0]):
-            pivot -= left[t] * left[t]
-        row[j] = math.sqrt(max(pivot, LEAST_PIVOT * max(largest, 1e-200)))
-
-
-@compiled
-def solve_small(L: Float, g: Float) -> Float:
-    """``(L L^T)^-1 g``."""
-    x, d = g.copy(), g.shape[0]
-    for j in range(d):
-        row, total = L[j], x[j]
-        for k in range(j):
-            total -= row[k] * x[k]
-        x[j] = total / row[j]
-    for back in range(d):
-        j = d - 1 - back
-        x[j] /= L[j, j]
-        row = L[j]
-        for k in range(j):
-            x[k] -= row[k] * x[j]
-    return x
-
-
-@compiled
-def slope_along(loss: Loss, z: Float, dz: Float, y: Float, s: Float, t: float, linear: float, square: float) -> float:
-    """Of losses and penalty, ``t`` steps along a line."""
+def slope_along(
+    loss: Loss, z: Float, dz: Float, y: Float, s: Float, centre: Float, width: float, t: float, linear: float,
+    square: float,
+) -> float:  # fmt: skip
+    """Of losses, or their envelopes, and penalty, ``t`` steps along a line."""
     total = linear + t * square
     for i in range(z.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.slope(z[i] + t * dz[i], y[i]) * dz[i]
+        total -= response_to(loss, z[i] + t * dz[i], y[i], s[i], centre[i], width) * dz[i]
     return total
 
 
 @compiled
-def step_length(loss: Loss, z: Float, dz: Float, y: Float, s: Float, linear: float, square: float) -> float:
-    """A full step if the slope still falls behind it, or nearly; else to where the slope is small."""
-    start, end = (
-        slope_along(loss, z, dz, y, s, 0.0, linear, square),
-        slope_along(loss, z, dz, y, s, 1.0, linear, square),
-    )
-    if end <= -0.5 * start:
+def step_length(
+    loss: Loss, z: Float, dz: Float, y: Float, s: Float, centre: Float, width: float, start: float, linear: float,
+    square: float,
+) -> float:  # fmt: skip
+    """A full step if the slope, ``start`` at first, still falls behind it, or nearly; else to where it is small."""
+    end = slope_along(loss, z, dz, y, s, centre, width, 1.0, linear, square)
+    if not end > -0.5 * start:
         return 1.0
-    low, high, below, above = 0.0, 1.0, start, end
-    t = 1.0
+    low, high, below, above, t = 0.0, 1.0, start, end, 1.0
     for _ in range(HALVINGS):
         t = low - below * (high - low) / (above - below)
         t = min(max(t, low + 0.05 * (high - low)), high - 0.05 * (high - low))
-        slope = slope_along(loss, z, dz, y, s, t, linear, square)
+        slope = slope_along(loss, z, dz, y, s, centre, width, t, linear, square)
         if abs(slope) <= ENOUGH * abs(start):
             break
         if slope > 0.0:
