@@ -32,6 +32,7 @@ SAFETY, DOUBTED = 0.9, 0.25  # of the wanted gap: the first aim, and each furthe
 ATTEMPTS = 4
 SURELY = 1.0 - 1e-12  # of the tolerance: who forms the gap in another order finds it within
 LARGEST_BLOCK = 1024
+PRECISE_SAMPLES = 64  # so few cost nothing: they are solved to the last digit
 MOST_BLOCKS = 96  # of a problem: the others need steps on all free variables at once
 MOST_WORK = 4e8  # kernel values that are read in one call: some tenths of a second
 STRIDE = 0.6180339887498949  # of the samples that a start fills, so that they are spread evenly
@@ -120,7 +121,10 @@ def _solve_one(
     sure, last, beta = False, np.zeros(a.shape[0], dtype=np.bool_), np.zeros(size)
     fill(program, a)
     f = _scores(samples, program, a, beta)
-    course, aim = Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), SAFETY * tol
+    course, aim = (
+        Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False),
+        SAFETY * tol if size > PRECISE_SAMPLES else 0.0,
+    )
     for _ in range(ATTEMPTS):
         course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room)
         tidy(program, a)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.loop.at_once import PRECISE_SAMPLES
+from maxmargin.loop.rows_at_once import TO_THE_LAST_DIGIT
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Float
@@ -20,6 +22,8 @@ def solve_classes(problem: SoftmaxProblem, rows: Float, tol: float) -> tuple[Poi
     ``rows`` are those of the problem, with the column of an intercept if there is one.
     """
     theta, ridge, aim, steps = np.zeros(problem.shape), problem.ridge, SAFETY * tol, 0
+    if problem.y.size <= PRECISE_SAMPLES:
+        aim = min(aim, TO_THE_LAST_DIGIT)
     for _ in range(ATTEMPTS):
         taken = newton_on_classes(rows, problem.y, problem.s, theta, ridge, aim, MOST_STEPS)
         steps += taken

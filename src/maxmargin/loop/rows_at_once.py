@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.loop.at_once import SURELY, Found, relative_gap_of
+from maxmargin.loop.at_once import PRECISE_SAMPLES, SURELY, Found, relative_gap_of
 from maxmargin.numerics.small_factors import factorise_small, solve_small
 from maxmargin.problems.row_values import balance, values_of_rows
 from maxmargin.protocols import Float, Index, Loss
@@ -16,6 +16,7 @@ from maxmargin.solvers.rows.newton_steps import hessian, respond, step_length
 SAFETY, DOUBTED = 0.9, 0.1  # of the wanted gap: the first aim, and each further one that of the last
 MOST_ROUNDS = 120  # of Newton: then something is wrong, and the loop knows more
 FIRST_WIDTH, NARROWER = 1.0, 0.1  # of the envelopes of kinks, in targets; and each further one, of the one before
+TO_THE_LAST_DIGIT = 1e-13
 REACH = 4.0  # of targets: a free intercept does not move farther in one step
 INNER_SHARE = 0.1  # of the gap that the decrement must fall below before the envelopes become narrower
 
@@ -76,6 +77,8 @@ def _solve_one(
     """Newton's steps and the matrix of the first one, which tasks share. Sets: ``theta, alpha, values``."""
     n, d = X.shape
     penalised, z, h, aim, steps = d - 1 if free else d, np.zeros(n), np.empty(n), SAFETY * tol, 0
+    if n <= PRECISE_SAMPLES:
+        aim = min(aim, TO_THE_LAST_DIGIT)
     size = max(np.abs(y).mean(), 1e-100)
     centre, width = np.zeros(n), FIRST_WIDTH * size if kinked else 0.0
     for _ in range(MOST_ROUNDS):
@@ -131,5 +134,8 @@ def _solve_one(
         for j in range(d):
             theta[j] += t * direction[j]
         z = np.dot(X, theta)
-    values[:] = np.nan
+    if free:
+        balance(alpha)
+    proved = values_of_rows(loss, X, lengths, theta, alpha, y, s, free, differences)
+    values[0], values[1], values[2], values[3] = proved.primal, proved.dual, proved.primal_error, proved.dual_error
     return steps, at_zero
