@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations, islice
 
 import numpy as np
@@ -85,11 +84,25 @@ def votes(pair_scores: Float, n_classes: int) -> Float:
 
 def most_votes(pair_scores: Float, n_classes: int) -> Index:
     """The class with the most votes; of several, the first, as LIBSVM does."""
-    count = np.zeros((pair_scores.shape[0], n_classes), dtype=np.int64)
-    for k, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        count[:, i] += pair_scores[:, k] > 0.0
-        count[:, j] += pair_scores[:, k] <= 0.0
-    return np.asarray(count.argmax(axis=1))
+    return _most_votes(np.asarray(pair_scores), n_classes)
+
+
+@compiled
+def _most_votes(scores: Float, k: int) -> Index:
+    out, count = np.empty(scores.shape[0], dtype=np.int64), np.empty(k, dtype=np.int64)
+    for row in range(scores.shape[0]):
+        count[:] = 0
+        pair = 0
+        for i in range(k):
+            for j in range(i + 1, k):
+                count[i if scores[row, pair] > 0.0 else j] += 1
+                pair += 1
+        best = 0
+        for c in range(1, k):
+            if count[c] > count[best]:
+                best = c
+        out[row] = best
+    return out
 
 
 def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
@@ -97,7 +110,7 @@ def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
 
     Rows from c on stand for the next class, because a class has no pair with itself.
     """
-    return _by_other_class(expansions, codes, n_classes)
+    return _by_other_class(expansions, np.asarray(codes, dtype=np.int64), n_classes)
 
 
 @compiled
@@ -113,15 +126,15 @@ def _by_other_class(expansions: Float, codes: Index, k: int) -> Float:
 
 def by_pair(dual_coef: Float, codes: Array, n_classes: int) -> Float:
     """The inverse of `by_other_class`."""
-    out = np.zeros((n_classes * (n_classes - 1) // 2, codes.size))
-    for row, pairs in enumerate(_pairs_of_rows(codes, n_classes)):
-        out[pairs, np.arange(codes.size)] = dual_coef[row]
+    return _by_pair(np.asarray(dual_coef, dtype=np.float64), np.asarray(codes, dtype=np.int64), n_classes)
+
+
+@compiled
+def _by_pair(dual_coef: Float, codes: Index, k: int) -> Float:
+    out = np.zeros((k * (k - 1) // 2, codes.shape[0]))
+    for row in range(k - 1):
+        for t in range(codes.shape[0]):
+            other = row + 1 if row >= codes[t] else row
+            i, j = min(codes[t], other), max(codes[t], other)
+            out[i * k - i * (i + 1) // 2 + j - i - 1, t] = dual_coef[row, t]
     return out
-
-
-def _pairs_of_rows(codes: Array, n_classes: int) -> Iterator[Index]:
-    """For each row of LIBSVM's layout, the number of the pair that it means for every support vector."""
-    for row in range(n_classes - 1):
-        other = row + (row >= codes)
-        i, j = np.minimum(codes, other), np.maximum(codes, other)
-        yield i * n_classes - i * (i + 1) // 2 + j - i - 1
