@@ -3,8 +3,10 @@
 from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
+from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.kernel_ridge import KernelRidge
+from maxmargin.estimators.lasso import Lasso
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
@@ -25,7 +27,9 @@ __all__ = [
     "SVR",
     "DistributedNuSVC",
     "DistributedSVC",
+    "ElasticNet",
     "KernelRidge",
+    "Lasso",
     "LinearRegression",
     "LinearSVC",
     "LinearSVR",
