@@ -10,8 +10,10 @@ from maxmargin.estimators import (
     DistributedNuSVC,
     DistributedSVC,
     ElasticNet,
+    ElasticNetCV,
     KernelRidge,
     Lasso,
+    LassoCV,
     LinearRegression,
     LinearSVC,
     LinearSVR,
@@ -26,7 +28,9 @@ from maxmargin.estimators import (
     SGDRegressor,
     Verdict,
     certify,
+    enet_path,
     explain_solver,
+    lasso_path,
 )
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
@@ -47,9 +51,11 @@ __all__ = [
     "DistributedNuSVC",
     "DistributedSVC",
     "ElasticNet",
+    "ElasticNetCV",
     "HullDistance",
     "KernelRidge",
     "Lasso",
+    "LassoCV",
     "LinearRegression",
     "LinearSVC",
     "LinearSVR",
@@ -71,8 +77,10 @@ __all__ = [
     "Status",
     "Verdict",
     "certify",
+    "enet_path",
     "explain_solver",
     "hull_distance",
+    "lasso_path",
     "load_planets",
     "minimize",
 ]
