@@ -246,7 +246,9 @@ def falling(alphas: Any, chain: Chain, eps: float) -> Float:
         return chain.grid(int(alphas), eps)
     values = np.asarray(alphas, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not (values >= 0.0).all() or not np.isfinite(values).all():
-        raise ValueError(f"alphas must be a number of strengths or a list of some, finite and not negative; got {alphas!r}.")
+        raise ValueError(
+            f"alphas must be a number of strengths or a list of some, finite and not negative; got {alphas!r}."
+        )
     return np.sort(values)[::-1]
 
 

@@ -100,6 +100,11 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(splitter=check_cv(self.cv), method_mapping=mapping)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
     def _ratios(self) -> list[float]:
         """The shares of the L1 norm to try."""
         raise NotImplementedError
