@@ -178,7 +178,7 @@ def test_what_cannot_be_judged_is_refused(binary):
     with pytest.raises(ValueError, match="certify needs the targets y that SVC was fitted on"):
         certify(model, X)
     with pytest.raises(ValueError, match="positive=True is another problem"):
-        certify(Lasso(positive=True).fit(X, y), X, y)
+        certify(WithWeights().fit(X, y), X, y)
 
 
 def test_a_model_without_support_vectors_predicts():

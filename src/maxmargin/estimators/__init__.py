@@ -3,8 +3,13 @@
 from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
+from maxmargin.estimators.elastic_net import ElasticNet
+from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.kernel_ridge import KernelRidge
+from maxmargin.estimators.lasso import Lasso
+from maxmargin.estimators.lasso_cv import LassoCV
+from maxmargin.estimators.lasso_path import enet_path, lasso_path
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
@@ -25,7 +30,11 @@ __all__ = [
     "SVR",
     "DistributedNuSVC",
     "DistributedSVC",
+    "ElasticNet",
+    "ElasticNetCV",
     "KernelRidge",
+    "Lasso",
+    "LassoCV",
     "LinearRegression",
     "LinearSVC",
     "LinearSVR",
@@ -40,5 +49,7 @@ __all__ = [
     "SGDRegressor",
     "Verdict",
     "certify",
+    "enet_path",
     "explain_solver",
+    "lasso_path",
 ]

@@ -178,6 +178,20 @@ _LEAST_SQUARES = _OF_TARGETS | {
     "intercept_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
     "solutions_": _Rule("a list of one Solution per target", lambda value, _: _is_solved(value)),
 }
+_SPARSE = _LEAST_SQUARES | {
+    "n_iter_": _Rule(
+        "a whole number, or one for each target",
+        lambda value, _: are_sizes(value if isinstance(value, list) else [value]),
+    ),
+    "dual_gap_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
+}
+_SPARSE_CV = _SPARSE | {
+    "alpha_": _NUMBER,
+    **{
+        name: _Rule("an array of finite floats", lambda value, _: _is_array(value, "f"))
+        for name in ("alphas_", "mse_path_", "duality_gap_path_", "objective_path_", "dual_objective_path_")
+    },
+}
 _DISTRIBUTED: dict[str, _Rule] = {
     "n_features_in_": _SIZED["n_features_in_"],
     **_CLASSES_RULE,
@@ -222,6 +236,10 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
             lambda value, _: value is None or (_is_array(value, "f") and value.ndim in (1, 2)),
         )
     },
+    "ElasticNet": _SPARSE,
+    "Lasso": _SPARSE,
+    "ElasticNetCV": _SPARSE_CV | {"l1_ratio_": _NUMBER},
+    "LassoCV": _SPARSE_CV,
     "RidgeClassifier": _LEAST_SQUARES
     | {
         "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),
@@ -251,6 +269,8 @@ OPTIONAL: dict[str, _Rule] = {
         "a dictionary of arrays of finite floats",
         lambda value, _: isinstance(value, dict) and all(_is_array(item, "f") for item in value.values()),
     ),
+    "shrunken_coef_": _LEAST_SQUARES["coef_"],
+    "shrunken_intercept_": _LEAST_SQUARES["intercept_"],
     "cv_results_": _Rule("an array of finite floats", lambda value, _: _is_array(value, "f")),
     "probability_slopes_": _Rule("a list of positive numbers, 1 or 2 of them", _are_slopes),
 }

@@ -408,7 +408,7 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
 
 def _advice_on_stalling(estimator: object) -> str:
     """What makes a problem easier."""
-    if hasattr(estimator, "alpha"):
+    if hasattr(estimator, "alpha") or hasattr(estimator, "alphas"):
         return "Raise {tol} or {alpha}"
     return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
 

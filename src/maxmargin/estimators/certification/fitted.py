@@ -55,8 +55,9 @@ class Samples:
 def targets(model: Model, data: Samples) -> Iterator[tuple[Float, Point]]:
     """Each target with the coefficients that were fitted to it."""
     y = data.y.astype(np.float64).reshape(data.X.shape[0], -1)
-    coef = np.asarray(model.coef_, dtype=np.float64).reshape(y.shape[1], -1)
-    biases = np.broadcast_to(model.intercept_, y.shape[1])
+    certified = "shrunken_" if hasattr(model, "shrunken_coef_") else ""  # what was certified before it was debiased
+    coef = np.asarray(getattr(model, certified + "coef_"), dtype=np.float64).reshape(y.shape[1], -1)
+    biases = np.broadcast_to(np.ravel(getattr(model, certified + "intercept_")), y.shape[1])
     for k in range(y.shape[1]):
         yield np.ascontiguousarray(y[:, k]), Point(coef[k], float(biases[k]))
 

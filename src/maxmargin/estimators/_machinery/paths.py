@@ -1,0 +1,111 @@
+"""One least-squares problem for a whole list of penalties: a chain of fits, each of which starts where the last ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin._jit import seconds_working
+from maxmargin.estimators._machinery.sparse_least_squares import sparse_penalty
+from maxmargin.loop.interrupts import Interrupts
+from maxmargin.loop.minimize import minimize
+from maxmargin.loop.solution import Solution
+from maxmargin.operators import Columns, Matrix
+from maxmargin.parts.losses import Squared
+from maxmargin.problems.point import Point, Status
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Float, Intercept, Penalty
+from maxmargin.solvers import WorkingSet, solver_class
+from maxmargin.solvers.choice import choose
+from maxmargin.solvers.solver import AnySolver
+
+LEAST_ALPHA = 1e-15  # as scikit-learn's grid has where no penalty is needed to have all coefficients zero
+STOPPED = (Status.INTERRUPTED, Status.MAX_TIME)
+
+
+@dataclass
+class Chain:
+    """Samples, weights whose sum is 1, and how to fit them; what a fit leaves behind the next one finds."""
+
+    X: Matrix
+    y: Float
+    s: Float
+    ratio: float  # share of the L1 norm
+    intercept: Intercept
+    limits: tuple[Float, Float] | None
+    tol: float
+    solver: str = "auto"
+    max_iter: int | None = None
+    deadline: float = math.inf  # on the clock of `seconds_working`
+    verbose: int = 0
+    columns: Columns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = Columns(self.X)
+
+    def penalty(self, alpha: float) -> Penalty:
+        """The penalty of a strength."""
+        return sparse_penalty(alpha, self.ratio, self.limits)
+
+    def pose(self, alpha: float) -> Problem:
+        """The problem of a strength."""
+        return Problem(self.columns, self.y, Squared(), self.penalty(alpha), self.s, self.intercept)
+
+    def top(self) -> float:
+        """From which strength on all coefficients are zero."""
+        v = WorkingSet().start(self.pose(1.0), None).c
+        if self.limits is not None:
+            low, high = self.limits
+            v = np.where(v > 0.0, np.where(high > 0.0, v, 0.0), np.where(low < 0.0, v, 0.0))
+        return float(np.abs(v).max(initial=0.0)) / self.ratio
+
+    def grid(self, count: int, eps: float) -> Float:
+        """Strengths from the largest that makes sense down to a share ``eps`` of it, as scikit-learn chooses them."""
+        if self.ratio == 0.0:
+            raise ValueError(
+                "Automatic alpha grid generation is not supported for l1_ratio=0, where no strength makes all "
+                "coefficients zero: pass the strengths as alphas."
+            )
+        top = self.top()
+        return np.full(count, LEAST_ALPHA) if top <= LEAST_ALPHA else np.geomspace(top, top * eps, num=count)
+
+    def solve(self, alphas: Float, start: Float | None, unpenalised: Callable[[float], Solution]) -> list[Solution]:
+        """A solution for each strength, in their order; ``unpenalised`` finds those that have no L1 part.
+
+        When the time is over, the others are only started, so that every part of the path is defined.
+        """
+        solutions: list[Solution] = []
+        warm = None if start is None else Point(start, 0.0)
+        solver: AnySolver | None = None
+        with Interrupts() as interrupts:
+            for alpha in alphas.tolist():
+                if alpha * self.ratio == 0.0 and self.limits is None:
+                    solutions.append(unpenalised(alpha))
+                    continue
+                problem = self.pose(alpha)
+                solver = solver or self._solver(problem)
+                over = bool(solutions) and solutions[-1].status in STOPPED
+                solution = minimize(
+                    problem,
+                    solver,
+                    tol=self.tol,
+                    max_iter=0 if over else self.max_iter,
+                    max_time=None if self.deadline == math.inf else max(0.0, self.deadline - seconds_working()),
+                    warm=warm,
+                    verbose=self.verbose,
+                    interrupts=interrupts,
+                )
+                warm = solution.last or solution.point
+                solutions.append(solution)
+        return solutions
+
+    def _solver(self, problem: Problem) -> AnySolver:
+        return choose(problem).make() if self.solver == "auto" else solver_class(self.solver)()
+
+
+def coefficients(solutions: Sequence[Solution]) -> Float:
+    """Coefficients, a column for each solution."""
+    return np.array([solution.point.w for solution in solutions]).T
