@@ -50,7 +50,7 @@ KERNELS = {
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
 SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "block_smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
-SLOW += ("kernel_coordinate", "conjugate_gradients")
+SLOW += ("kernel_coordinate", "conjugate_gradients", "landweber", "proximal_gradient", "fista", "coordinate_descent")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")

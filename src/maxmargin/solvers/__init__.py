@@ -20,10 +20,13 @@ from maxmargin.solvers.rows.cocoa import CoCoA as CoCoA
 from maxmargin.solvers.rows.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from maxmargin.solvers.rows.cutting_plane import CuttingPlane as CuttingPlane
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate as DualCoordinate
+from maxmargin.solvers.rows.fista import FISTA as FISTA
 from maxmargin.solvers.rows.interior_point import InteriorPoint as InteriorPoint
+from maxmargin.solvers.rows.landweber import Landweber as Landweber
 from maxmargin.solvers.rows.newton import Newton as Newton
 from maxmargin.solvers.rows.pegasos import Pegasos as Pegasos
 from maxmargin.solvers.rows.pivoting import Pivoting as Pivoting
+from maxmargin.solvers.rows.proximal_gradient import ProximalGradient as ProximalGradient
 from maxmargin.solvers.rows.sgd import SGD as SGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
