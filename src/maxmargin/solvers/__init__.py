@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
+from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
 from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
@@ -28,6 +29,7 @@ from maxmargin.solvers.rows.pegasos import Pegasos as Pegasos
 from maxmargin.solvers.rows.pivoting import Pivoting as Pivoting
 from maxmargin.solvers.rows.proximal_gradient import ProximalGradient as ProximalGradient
 from maxmargin.solvers.rows.sgd import SGD as SGD
+from maxmargin.solvers.rows.sgd_textbook import TextbookSGD as TextbookSGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
 from maxmargin.solvers.rows.svd import SVD as SVD
