@@ -30,6 +30,13 @@ class DenseVectors(NamedTuple):
             total += x[k] * w[k]
         return total
 
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += x[k] * (s[k] * w[k])
+        return total
+
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
         x = self.X[i]
         total = 0.0
@@ -102,6 +109,13 @@ class SparseVectors(NamedTuple):
         total = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
             total += self.data[k] * w[self.indices[k]]
+        return total
+
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            total += self.data[k] * (s[j] * w[j])
         return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:

@@ -66,10 +66,11 @@ class LeastSquares(LinearMachine):
         return super()._choice(problem, clients)
 
     def _views(self, plan: Plan) -> Sequence[View]:
-        """As rows; as columns first where coefficients have bounds."""
-        if isinstance(plan.X, ChunkedMatrix) or self._limits(plan.X.shape[1]) is None:
+        """As rows, then as columns; the other way round where coefficients have bounds."""
+        if isinstance(plan.X, ChunkedMatrix):
             return [RowsView(plan.X, plan.workers)]
-        return [ColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
+        views: list[View] = [RowsView(plan.X, plan.workers), ColumnsView(plan.X, plan.workers)]
+        return views if self._limits(plan.X.shape[1]) is None else views[::-1]
 
     def _limits(self, d: int) -> tuple[Float, Float] | None:
         """The smallest and the largest value of each coefficient, if there are limits."""

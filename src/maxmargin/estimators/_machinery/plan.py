@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -65,7 +66,12 @@ class ColumnsView:
     """Samples as columns of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, Columns(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Columns:
+        """All samples; columns may have to be copied, so nobody else asks."""
+        return Columns(self.X, self.workers)
 
     def of(self, task: Task) -> Columns:
         """The samples of a task."""
