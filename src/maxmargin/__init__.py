@@ -26,6 +26,11 @@ from maxmargin.estimators import (
     certify,
     explain_solver,
 )
+from maxmargin.estimators._machinery.recovery import Recovery
+from maxmargin.estimators.best_subset import BestSubsets, best_subset
+from maxmargin.estimators.homotopy_path import HomotopyPath, lasso_homotopy
+from maxmargin.estimators.minimum_norm import minimum_norm
+from maxmargin.estimators.pareto import ParetoCurve, basis_pursuit, lasso_within_norm, pareto_curve
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
@@ -40,10 +45,12 @@ __version__ = version("maxmargin")
 __all__ = [
     "SVC",
     "SVR",
+    "BestSubsets",
     "BoxQP",
     "Certificate",
     "DistributedNuSVC",
     "DistributedSVC",
+    "HomotopyPath",
     "HullDistance",
     "KernelRidge",
     "LinearRegression",
@@ -53,9 +60,11 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "ParetoCurve",
     "Point",
     "Problem",
     "Record",
+    "Recovery",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
@@ -66,9 +75,15 @@ __all__ = [
     "Solution",
     "Status",
     "Verdict",
+    "basis_pursuit",
+    "best_subset",
     "certify",
     "explain_solver",
     "hull_distance",
+    "lasso_homotopy",
+    "lasso_within_norm",
     "load_planets",
     "minimize",
+    "minimum_norm",
+    "pareto_curve",
 ]
