@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXACT = 1e-10  # of the targets: residuals of this size are rounding, and equations are solved
 NUDGES = 40  # towards a smaller error, doubled each time, until a constraint certainly holds
-TINY = 1e-15
+TINY, SMALLEST = 1e-15, 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +117,12 @@ class ParetoCurve:
             self._refuse_beyond(t > self.norms[-1])
             w = self._coefficients(max(last - 1, 0), 1.0 if last else 0.0)
             return self.system.within_norm(w, t, float(self.lambdas[-1]), [])
-        piece, left = self._piece(np.asarray(t * (1.0 - 2.0 * growth(self.path.coefs.shape[1] + 8))))
-        k = int(piece)
-        share = 1.0 - float(left) / self._width(k)
+        k = int(self._piece(np.asarray(t))[0])
+        share = (t - self.norms[k]) / self._width(k)
+        w, inside = self._coefficients(k, share), t * (1.0 - 2.0 * growth(self.path.coefs.shape[1] + 8))
+        w *= min(1.0, inside / max(float(np.abs(w).sum()), SMALLEST))
         lam = (1.0 - share) * self.lambdas[k] + share * self.lambdas[k + 1]
-        return self.system.within_norm(self._coefficients(k, share), t, float(lam), [self._residuals(k)])
+        return self.system.within_norm(w, t, float(lam), [self._residuals(k)])
 
     def penalised(self, lam: float) -> Recovery:
         """``min |w|_1 + |A w - d|^2 / lam``, which is ``min |A w - d|^2 + lam |w|_1`` divided by ``lam``."""
