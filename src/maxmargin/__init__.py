@@ -32,6 +32,11 @@ from maxmargin.estimators import (
     explain_solver,
     lasso_path,
 )
+from maxmargin.estimators._machinery.recovery import Recovery
+from maxmargin.estimators.best_subset import BestSubsets, best_subset
+from maxmargin.estimators.homotopy_path import HomotopyPath, lasso_homotopy
+from maxmargin.estimators.minimum_norm import minimum_norm
+from maxmargin.estimators.pareto import ParetoCurve, basis_pursuit, lasso_within_norm, pareto_curve
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
@@ -46,12 +51,14 @@ __version__ = version("maxmargin")
 __all__ = [
     "SVC",
     "SVR",
+    "BestSubsets",
     "BoxQP",
     "Certificate",
     "DistributedNuSVC",
     "DistributedSVC",
     "ElasticNet",
     "ElasticNetCV",
+    "HomotopyPath",
     "HullDistance",
     "KernelRidge",
     "Lasso",
@@ -63,9 +70,11 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "ParetoCurve",
     "Point",
     "Problem",
     "Record",
+    "Recovery",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
@@ -76,11 +85,17 @@ __all__ = [
     "Solution",
     "Status",
     "Verdict",
+    "basis_pursuit",
+    "best_subset",
     "certify",
     "enet_path",
     "explain_solver",
     "hull_distance",
+    "lasso_homotopy",
     "lasso_path",
+    "lasso_within_norm",
     "load_planets",
     "minimize",
+    "minimum_norm",
+    "pareto_curve",
 ]

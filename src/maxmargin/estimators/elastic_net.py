@@ -19,7 +19,6 @@ from maxmargin.estimators._machinery.sparse_least_squares import (
 )
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.loop.minimize import Callback
-from maxmargin.operators import ChunkedMatrix
 
 
 class ElasticNet(SparseLeastSquaresRegressor):

@@ -108,7 +108,7 @@ def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:
     if isinstance(X, ChunkedMatrix) or getattr(estimator, "fit_intercept", False):
         return  # of which columns the products are, centred and weighted in which way, is not known
     j, k = d // 2, d - 1 - d // 2
-    left, right = (np.asarray((X[:, [i]].toarray() if is_sparse(X) else X[:, i])).ravel() for i in (j, k))
+    left, right = (np.asarray(X[:, [i]].toarray() if is_sparse(X) else X[:, i]).ravel() for i in (j, k))
     expected = float(left.astype(np.float64) @ right)
     if abs(gram[j, k] - expected) > AGREEMENT * max(abs(expected), abs(float(gram[j, k])), 1e-300):
         raise ValueError(
