@@ -1,4 +1,4 @@
-"""One least-squares problem for a whole list of penalties: a chain of fits, each of which starts where the last ended."""
+"""One least-squares problem for a list of penalties: a chain of fits, each of which starts where the last ended."""
 
 from __future__ import annotations
 

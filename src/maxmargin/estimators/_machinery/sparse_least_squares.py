@@ -1,4 +1,4 @@
-"""What the estimators with an L1 penalty on least squares share: their problem, bounds, and the refit on the support."""
+"""What the estimators with an L1 penalty on least squares share: the problem, bounds, and the refit on the support."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:
     gram, d = check_array(given, dtype=np.float64, input_name="precompute"), X.shape[1]
     if gram.shape != (d, d):
         raise ValueError(
-            f"precompute must be True, False or the Gram matrix of the {d} features, of shape {(d, d)}; got an array of "
-            f"shape {gram.shape}."
+            f"precompute must be True, False or the Gram matrix of the {d} features, of shape {(d, d)}; got an array "
+            f"of shape {gram.shape}."
         )
     if isinstance(X, ChunkedMatrix) or getattr(estimator, "fit_intercept", False):
         return  # of which columns the products are, centred and weighted in which way, is not known
