@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import ClassVar
 
@@ -14,10 +13,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, LinearClassifier
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, LocalRows, Operator
@@ -242,7 +241,7 @@ class LogisticRegression(LinearClassifier):
                 f"leave it at its default for all classes at once."
             )
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: the fitted attributes."""
         self.coef_ = np.array([one.function.w for one in solved])
         self.intercept_ = np.array([one.function.b for one in solved])

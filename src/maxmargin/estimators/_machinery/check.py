@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -307,7 +307,7 @@ def class_weights(class_weight: ClassWeight, names: Array, codes: Array, weights
     return np.asarray(per_class, dtype=np.float64)
 
 
-def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+def check_nu(estimator: CertifiedEstimator, name: Callable[[int], str], sides: Float) -> tuple[Float, float]:
     """The nu of each binary problem, and the largest that is feasible in all of them.
 
     A nu is feasible if each class can carry half of ``nu S``; ``sides`` are the weights of the positive and the
@@ -315,8 +315,8 @@ def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) 
     """
     totals = sides.sum(axis=1)
     bounds = 2.0 * sides.min(axis=1) / totals
-    nus = np.full(len(names), float(estimator.nu)) if estimator.cap is None else nu_of_cap(estimator.cap, totals)
-    for name, nu, bound, total in zip(names, nus.tolist(), bounds.tolist(), totals.tolist(), strict=True):
+    nus = np.full(totals.size, float(estimator.nu)) if estimator.cap is None else nu_of_cap(estimator.cap, totals)
+    for k, (nu, bound, total) in enumerate(zip(nus.tolist(), bounds.tolist(), totals.tolist(), strict=True)):
         if nu <= bound * (1.0 + NU_SLACK):
             continue
         given, limit = f"nu={nu:.6g}", f"nu must be at most {bound:.10g}"
@@ -324,7 +324,7 @@ def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) 
             given = f"cap={estimator.cap:.6g}, which is {given},"
             limit = f"cap must be at least {nu_of_cap(bound, total):.10g}"
         raise ValueError(
-            f"The specified nu is infeasible for {name}: {given} needs a weight of {0.5 * nu * total:.6g} in "
+            f"The specified nu is infeasible for {name(k)}: {given} needs a weight of {0.5 * nu * total:.6g} in "
             f"each class, but the lighter one has {0.5 * bound * total:.6g}; {limit}. Change it, or give the "
             f"lighter class a larger class_weight."
         )

@@ -18,7 +18,7 @@ from maxmargin.communicators import Counting
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
-from maxmargin.estimators._machinery.fit import choose_solver, solve
+from maxmargin.estimators._machinery.fit import choose_solver, solve_in_turn
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Plan, ShardView, Task
 from maxmargin.loop.checkpoint import Checkpoints
@@ -134,9 +134,9 @@ class Client:
             checkpoint=partial(self._checkpoint, communicator, len(tasks) > 1),
         )
         with _shared_refusals():
-            nus, largest_nu = estimator._nus([task.name for task in tasks], sides)
+            nus, largest_nu = estimator._nus(lambda k: tasks[k].name, sides)
             choose_solver(estimator, plan)
-        solved = solve(estimator, plan)
+        solved = solve_in_turn(estimator, plan)
         traffic = communicator.traffic
         own = np.array([traffic.rounds, traffic.scalars, traffic.bytes, traffic.seconds], dtype=np.float64)
         return Outcome(

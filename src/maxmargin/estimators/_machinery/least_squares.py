@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LinearMachine
 from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, RowsView, Task, View
+from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -193,7 +193,7 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         tasks = [Task(name, members, np.ascontiguousarray(t), s) for name, t in zip(names, columns, strict=True)]
         return Plan(X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(self.n_jobs))
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         self._keep_functions(plan, solved)
         if plan.y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]

@@ -19,8 +19,8 @@ from maxmargin.estimators._machinery.estimator import (
     POSITIVE,
     CertifiedEstimator,
 )
-from maxmargin.estimators._machinery.fit import Solved
-from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_task
+from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_tasks
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
 from maxmargin.protocols import Array, Float, Index
@@ -49,7 +49,7 @@ class LinearMachine(CertifiedEstimator):
     def _views(self, plan: Plan) -> Sequence[View]:
         return [RowsView(plan.X, plan.workers)]
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
         self.coef_ = np.array([one.function.w for one in solved])
         self.intercept_ = np.array([one.function.b for one in solved])
@@ -194,12 +194,12 @@ class LinearRegressor(RegressorMixin, LinearMachine):
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
-        task = regression_task(y, getattr(self, "C", 1.0) * weights)
+        tasks = regression_tasks(y, getattr(self, "C", 1.0) * weights)
         return Plan(
-            X, y, [task], weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
+            X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
         )
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         self.coef_ = self.coef_[0]  # as in scikit-learn
 

@@ -6,7 +6,7 @@ A model that kept no dual variables gets good ones by solving, which is generous
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -101,7 +101,7 @@ def norm_formula(model: Model) -> str:
     return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
 
 
-def tasks_with_variables(model: Model, tasks: list[Task], n: int) -> Iterator[tuple[Task, Float, float]]:
+def tasks_with_variables(model: Model, tasks: Sequence[Task], n: int) -> Iterator[tuple[Task, Float, float]]:
     """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
     dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
     if getattr(model, "multi_class", "ovo") == "ovo" and model.classes_.size > 2:
