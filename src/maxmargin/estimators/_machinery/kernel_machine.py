@@ -17,7 +17,9 @@ from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
+from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_task
+from maxmargin.estimators._machinery.training import Training
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
@@ -61,7 +63,10 @@ class KernelMachine(CertifiedEstimator):
         return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
-        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``."""
+        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``.
+
+        Also ``_training``, which is not stored.
+        """
         X, functions = plan.X, [one.function for one in solved]
         expansions = np.zeros((len(functions), X.shape[0]))
         for expansion, task, function in zip(expansions, plan.tasks, functions, strict=True):
@@ -78,6 +83,7 @@ class KernelMachine(CertifiedEstimator):
             as_rows = isinstance(plan.view, RowsView)
             w = np.array([function.w for function in functions]) if as_rows else None
             self._coef = linear_coefficients(self.support_vectors_, self.dual_coef_) if w is None else w
+        self._training = Training.of(plan)
         self._keep_certificates([one.solution for one in solved])
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
@@ -94,6 +100,35 @@ class KernelMachine(CertifiedEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
             return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
+
+    @property
+    def partition_(self) -> Partition | list[Partition]:
+        """Which samples are support vectors on the margin, which have the largest coefficient they may, which none.
+
+        A `Partition`; a list with one for each problem if there are several.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no partition_ before it is fitted.")
+        if "_training" not in vars(self):
+            raise AttributeError(
+                "partition_ needs the bounds of the training samples, which are not stored with a model; fit it again."
+            )
+        parts = []
+        for task, solution in zip(self._training.tasks, self.solutions_, strict=True):
+            assert solution.point.alpha is not None
+            alpha = solution.point.alpha.reshape(-1, task.members.size).sum(axis=0)  # of a tube, both of its sides
+            parts.append(Partition.of(task.members, alpha, task.s if self._bounded else np.full(alpha.size, np.inf)))
+        return parts if len(parts) > 1 else parts[0]
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the weight of a sample bounds its dual variable: not that of squared losses, or of a hard margin."""
+        return not str(getattr(self, "loss", "")).startswith("squared")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_training", None)
+        return state
 
     @property
     def coef_(self) -> Float:
