@@ -150,8 +150,9 @@ def test_round_trip_keeps_every_bit(name, path):
     save_model(model, path)
     restored = load_model(path)
     assert type(restored) is type(model)
-    assert vars(restored).keys() == vars(model).keys()
-    for key, value in vars(model).items():
+    stored = {key: value for key, value in vars(model).items() if key != "_training"}
+    assert vars(restored).keys() == stored.keys()
+    for key, value in stored.items():
         assert same(value, getattr(restored, key)), key
     if hasattr(model, "decision_function"):
         assert same(restored.decision_function(rows), model.decision_function(rows))

@@ -376,7 +376,7 @@ def _kernels():
     yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
     for kernel in ("sigmoid", "sigmoid of negative trace"):
         for intercept in ("free", None):
-            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate")
+            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate", "active_set")
             options = {"intercept": intercept, "hard_for": hard_for, "convex": False}
             yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
 

@@ -334,6 +334,15 @@ LATER_FIELDS = {
 }
 
 
+NOT_STORED = {"_training"}  # what a model remembers of its training samples while it lives
+
+
+def fitted_attributes(model: BaseEstimator) -> dict[str, object]:
+    """What a file holds of a model beside its parameters."""
+    parameters = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name not in parameters and name not in NOT_STORED}
+
+
 def check_model(model: BaseEstimator) -> None:
     """Refuse a model whose attributes are not those of its class, or do not fit together."""
     name = type(model).__name__
@@ -341,7 +350,7 @@ def check_model(model: BaseEstimator) -> None:
         raise Refusal(
             f"{type(model).__module__}.{name} has no file format; only {', '.join(ATTRIBUTES)} of maxmargin have one."
         )
-    fitted = {key: value for key, value in vars(model).items() if key not in model.get_params(deep=False)}
+    fitted = fitted_attributes(model)
     if "solutions_" not in fitted:
         raise Refusal(f"This {name} is not fitted, so there is nothing to predict with; call fit first.")
     rules = ATTRIBUTES[name]

@@ -9,6 +9,7 @@ from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
+from maxmargin.solvers.kernels.active_set import ActiveSet as ActiveSet
 from maxmargin.solvers.kernels.block_smo import BlockSMO as BlockSMO
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
 from maxmargin.solvers.kernels.kernel_cholesky import KernelCholesky as KernelCholesky

@@ -16,14 +16,11 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.kernels import (
-    KERNEL_NAMES,
-    KernelView,
-    bandwidth,
-    kernel_scores,
-)
+from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
+from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.results import AtOnce, Results
+from maxmargin.estimators._machinery.training import Training
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -81,7 +78,10 @@ class KernelMachine(CertifiedEstimator):
         return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
 
     def _keep(self, plan: Plan, solved: Results) -> None:
-        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``."""
+        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``.
+
+        Also ``_training``, which is not stored.
+        """
         X = plan.X
         expansions = solved.expansions(plan.tasks, X.shape[0])
         used = np.flatnonzero(expansions.any(axis=0))
@@ -95,7 +95,12 @@ class KernelMachine(CertifiedEstimator):
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
             own = solved.of_features
             self._coef = solved.coefficients if own else linear_coefficients(self.support_vectors_, self.dual_coef_)
+        self._training = Training.of(plan)
         solved.keep(self)
+        self.fit_status_ = int(not self.duality_gap_ <= self.tol)
+
+    def _keep_certificates(self, solutions: list[Solution]) -> None:
+        super()._keep_certificates(solutions)
         self.fit_status_ = int(not self.duality_gap_ <= self.tol)
 
     def _expansions(self) -> Float:
@@ -108,6 +113,35 @@ class KernelMachine(CertifiedEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
             return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
+
+    @property
+    def partition_(self) -> Partition | list[Partition]:
+        """Which samples are support vectors on the margin, which have the largest coefficient they may, which none.
+
+        A `Partition`; a list with one for each problem if there are several.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no partition_ before it is fitted.")
+        if "_training" not in vars(self):
+            raise AttributeError(
+                "partition_ needs the bounds of the training samples, which are not stored with a model; fit it again."
+            )
+        parts = []
+        for task, solution in zip(self._training.tasks, self.solutions_, strict=True):
+            assert solution.point.alpha is not None
+            alpha = solution.point.alpha.reshape(-1, task.members.size).sum(axis=0)  # of a tube, both of its sides
+            parts.append(Partition.of(task.members, alpha, task.s if self._bounded else np.full(alpha.size, np.inf)))
+        return parts if len(parts) > 1 else parts[0]
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the weight of a sample bounds its dual variable: not that of squared losses, or of a hard margin."""
+        return not str(getattr(self, "loss", "")).startswith("squared")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_training", None)
+        return state
 
     @property
     def coef_(self) -> Float:
