@@ -41,6 +41,7 @@ from maxmargin.problems.rounding import (
     imbalance,
     sample_sums,
     total_error,
+    values_and_errors,
 )
 from maxmargin.protocols import (
     Array,
@@ -56,6 +57,7 @@ from maxmargin.protocols import (
 )
 
 MATRICES = (Rows, Columns, Chunks, Sharded)
+NOWHERE = np.empty(0, dtype=np.bool_)
 SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
 
 
@@ -220,18 +222,11 @@ class Problem:
         lengths = rows.column_lengths()
         reach = growth(of_scores) * float(np.abs(point.w) @ lengths)
         sums = self._sample_sums(z + point.b, alpha, np.array([reach]), point.b)
-        penalty = self._penalty(point, z)
-        primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
-        share = imbalance(sums, n) if self.free_intercept else 0.0
-        errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
-        if certain is not None:
-            errors[certain] = 0.0
-        if column := self.penalised_column:
-            v, errors = np.append(v, column * sums.balance), np.append(errors, column * growth(depth(n)) * sums.size)
-        dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))
-        dual_error = error_of_conjugates(sums, share, n)
-        dual_error += error_of_conjugate_penalty(self.penalty, v, errors, sums.conjugate_sizes)
-        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes, sums.least)
+        primal, dual, *errors = values_and_errors(
+            self.penalty, np.array(sums), point.w, point.b, self.penalised_column, v, lengths,
+            NOWHERE if certain is None else certain, reach, of_coefficients, n, self.free_intercept,
+        )  # fmt: skip
+        return certificate_of(primal, dual, *errors, passes, sums.least)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""

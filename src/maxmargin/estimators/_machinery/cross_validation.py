@@ -24,6 +24,7 @@ from maxmargin.estimators._machinery.sparse_least_squares import SPARSE_CONSTRAI
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
+from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Array, Float, Index
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Walked:
     """What a path says: the error of each strength on the samples that were left out, and the certificates."""
 
     errors: Float
-    solutions: Sequence[Solution]
+    certificates: Sequence[Certificate]
 
 
 class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
@@ -104,6 +105,9 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         return tags
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        return None
 
     def _ratios(self) -> list[float]:
         """The shares of the L1 norm to try."""
@@ -173,6 +177,9 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         if not kept.any():
             raise ValueError("Every sample_weight of a fold's training samples is zero, so there is nothing to fit.")
         chain = self._chain(X[fold.train], y[fold.train], kept / kept.sum(), fold.ratio)
+        few = chain.few(fold.alphas)
+        if few is not None:
+            return self._walked(X, y, weights, fold, weighted, few.W, few.b, [few.certificate(k) for k in range(len(few.b))])
 
         def unpenalised(alpha: float) -> Solution:
             model = self._unpenalised().set_params(alpha=alpha, l1_ratio=fold.ratio)
@@ -180,9 +187,17 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
 
         solutions = chain.solve(fold.alphas, None, unpenalised)
         W = np.ascontiguousarray(coefficients(solutions).T)
-        scores = scores_of(X[fold.test], W) + np.array([solution.point.b for solution in solutions])
-        squares = (scores - y[fold.test][:, None]) ** 2
-        return Walked(np.average(squares, axis=0, weights=weights[fold.test] if weighted else None), solutions)
+        biases = np.array([solution.point.b for solution in solutions])
+        return self._walked(X, y, weights, fold, weighted, W, biases, [one.certificate for one in solutions])
+
+    def _walked(
+        self, X: Matrix, y: Float, weights: Float, fold: Fold, weighted: bool, W: Float, biases: Float,
+        certificates: Sequence[Certificate],
+    ) -> Walked:  # fmt: skip
+        """What the coefficients of a path predict for samples that were left out."""
+        squares = (scores_of(X[fold.test], W) + biases - y[fold.test][:, None]) ** 2
+        errors = np.average(squares, axis=0, weights=weights[fold.test]) if weighted else squares.mean(axis=0)
+        return Walked(errors, certificates)
 
     def _choose(self, ratios: list[float], grids: list[Float], walked: Sequence[Walked]) -> None:
         """Sets: ``alpha_, alphas_, mse_path_`` and the certificates of all paths."""
@@ -194,7 +209,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         self.mse_path_ = np.squeeze(np.moveaxis(errors, 2, 1))
         automatic = isinstance(self.alphas, Integral) and len(ratios) > 1
         self.alphas_ = np.asarray(grids) if automatic else grids[0]
-        certificates = [[solution.certificate for solution in path.solutions] for path in walked]
+        certificates = [path.certificates for path in walked]
         for name in ("relative_gap", "primal", "dual"):
             values = np.reshape([[getattr(one, name) for one in path] for path in certificates], shape)
             setattr(self, PATHS[name], np.squeeze(np.moveaxis(values, 2, 1)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -54,7 +55,12 @@ class RowsView:
     """Samples as rows of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, rows_of(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Features:
+        """All samples: columns in memory would be copied, so nobody does that who does not need rows."""
+        return rows_of(self.X, self.workers)
 
     def of(self, task: Task) -> Features:
         """The samples of a task."""
