@@ -41,6 +41,15 @@ class FewSolutions:
         own = self.numbers[k].tolist()
         return Certificate(own[PRIMAL], own[DUAL], own[PRIMAL_ERROR], own[DUAL_ERROR], 2.0, own[LEAST])
 
+    @property
+    def proofs(self) -> Float:
+        """Relative gap, primal and dual value of each."""
+        primal, dual, least = (self.numbers[:, k] for k in (PRIMAL, DUAL, LEAST))
+        errors = self.numbers[:, PRIMAL_ERROR] + self.numbers[:, DUAL_ERROR]
+        scale = np.maximum(np.maximum(np.abs(primal), np.abs(dual)), least)
+        gaps = np.divide(primal - dual + errors, scale, out=np.zeros_like(scale), where=scale > 0.0)
+        return np.column_stack([gaps, primal, dual])
+
     def solutions(self) -> list[Solution]:
         """All of them."""
         return [self.solution(k) for k in range(len(self.b))]

@@ -33,6 +33,7 @@ from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
     conjugate_costs,
+    costs,
     depth,
     dual_excess,
     error_of_conjugate_penalty,
@@ -352,7 +353,7 @@ class Problem:
         if self.kernelised:
             cost = 0.5 * self.lam * float(point.w @ z)
         else:
-            cost = _costs(self.penalty, point.w)
+            cost = costs(self.penalty, point.w)
         if column := self.penalised_column:
             cost += self.penalty.cost(point.b / column, point.w.size)
         return cost
@@ -448,14 +449,6 @@ def _dual_box(loss: Loss, y: Float, s: Float) -> tuple[Float, Float]:
             least, most = loss.dual_range(y[i])
             low[i], high[i] = s[i] * least, s[i] * most
     return low, high
-
-
-@compiled
-def _costs(penalty: Penalty, w: Float) -> float:
-    total = 0.0
-    for j in range(w.shape[0]):
-        total += penalty.cost(w[j], j)
-    return total
 
 
 @compiled_methods

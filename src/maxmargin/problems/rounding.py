@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, compiled_in_place
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Array, Float, Loss, Penalty
@@ -166,9 +166,7 @@ def values_and_errors(
     """
     d, within = w.shape[0], _growth(_depth(n_samples))
     losses, conjugates, balance, up, down = sums[0], sums[1], sums[2], sums[3], sums[4]
-    cost = 0.0
-    for j in range(d):
-        cost += penalty.cost(w[j], j)
+    cost = costs(penalty, w)
     if column != 0.0:
         cost += penalty.cost(b / column, d)
     primal_error = math.sqrt(sums[8]) * reach + SCORE_UNITS * DOUBLE * sums[10] + within * abs(losses)
@@ -216,7 +214,16 @@ def certificate_of(
     )
 
 
-@compiled
+@compiled_in_place
+def costs(penalty: Penalty, w: Float) -> float:
+    """The penalty."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += penalty.cost(w[j], j)
+    return total
+
+
+@compiled_in_place
 def conjugate_costs(penalty: Penalty, v: Float) -> float:
     """The penalty's conjugate."""
     total = 0.0
@@ -226,7 +233,7 @@ def conjugate_costs(penalty: Penalty, v: Float) -> float:
     return total
 
 
-@compiled
+@compiled_in_place
 def dual_excess(penalty: Penalty, v: Float) -> float:
     """The largest quotient of an entry of ``v`` and the limit on its side: where it is above 1, ``v`` has no conjugate.
 
@@ -241,7 +248,7 @@ def dual_excess(penalty: Penalty, v: Float) -> float:
     return largest
 
 
-@compiled
+@compiled_in_place
 def _reach_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float) -> tuple[float, float, float]:
     """How much may have to be taken from ``v`` to be within the limits, its conjugate, and how much larger that may be.
 

@@ -24,7 +24,6 @@ from maxmargin.estimators._machinery.sparse_least_squares import SPARSE_CONSTRAI
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
-from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Array, Float, Index
 
 if TYPE_CHECKING:
@@ -50,10 +49,10 @@ class Fold:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a path says: the error of each strength on the samples that were left out, and the certificates."""
+    """What a path says: the error of each strength on the samples that were left out, and what was proven."""
 
     errors: Float
-    certificates: Sequence[Certificate]
+    proofs: Float  # relative gap, primal and dual value of each fit
 
 
 class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
@@ -179,7 +178,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         chain = self._chain(X[fold.train], y[fold.train], kept / kept.sum(), fold.ratio)
         few = chain.few(fold.alphas)
         if few is not None:
-            return self._walked(X, y, weights, fold, weighted, few.W, few.b, [few.certificate(k) for k in range(len(few.b))])
+            return self._walked(X, y, weights, fold, weighted, few.W, few.b, few.proofs)
 
         def unpenalised(alpha: float) -> Solution:
             model = self._unpenalised().set_params(alpha=alpha, l1_ratio=fold.ratio)
@@ -187,17 +186,19 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
 
         solutions = chain.solve(fold.alphas, None, unpenalised)
         W = np.ascontiguousarray(coefficients(solutions).T)
+        certificates = [solution.certificate for solution in solutions]
+        proofs = np.array([(one.relative_gap, one.primal, one.dual) for one in certificates])
         biases = np.array([solution.point.b for solution in solutions])
-        return self._walked(X, y, weights, fold, weighted, W, biases, [one.certificate for one in solutions])
+        return self._walked(X, y, weights, fold, weighted, W, biases, proofs)
 
     def _walked(
         self, X: Matrix, y: Float, weights: Float, fold: Fold, weighted: bool, W: Float, biases: Float,
-        certificates: Sequence[Certificate],
+        proofs: Float,
     ) -> Walked:  # fmt: skip
         """What the coefficients of a path predict for samples that were left out."""
         squares = (scores_of(X[fold.test], W) + biases - y[fold.test][:, None]) ** 2
         errors = np.average(squares, axis=0, weights=weights[fold.test]) if weighted else squares.mean(axis=0)
-        return Walked(errors, certificates)
+        return Walked(errors, proofs)
 
     def _choose(self, ratios: list[float], grids: list[Float], walked: Sequence[Walked]) -> None:
         """Sets: ``alpha_, alphas_, mse_path_`` and the certificates of all paths."""
@@ -209,10 +210,9 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         self.mse_path_ = np.squeeze(np.moveaxis(errors, 2, 1))
         automatic = isinstance(self.alphas, Integral) and len(ratios) > 1
         self.alphas_ = np.asarray(grids) if automatic else grids[0]
-        certificates = [path.certificates for path in walked]
-        for name in ("relative_gap", "primal", "dual"):
-            values = np.reshape([[getattr(one, name) for one in path] for path in certificates], shape)
-            setattr(self, PATHS[name], np.squeeze(np.moveaxis(values, 2, 1)))
+        proofs = np.reshape([path.proofs for path in walked], (*shape, 3))
+        for k, name in enumerate(PROOFS):
+            setattr(self, name, np.squeeze(np.moveaxis(proofs[..., k], 2, 1)))
 
 
-PATHS = {"relative_gap": "duality_gap_path_", "primal": "objective_path_", "dual": "dual_objective_path_"}
+PROOFS = "duality_gap_path_", "objective_path_", "dual_objective_path_"  # attributes, in the order of `Walked`
