@@ -27,7 +27,7 @@ from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_m
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2, Bounded, Unpenalised, strengths
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised, restricted, strengths
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
@@ -43,6 +43,8 @@ from maxmargin.problems.rounding import (
     sample_sums,
     total_error,
     values_and_errors,
+    weighted_size,
+    where_felt,
 )
 from maxmargin.protocols import (
     Array,
@@ -190,13 +192,17 @@ class Problem:
         if self.free_intercept:
             alpha = balanced(alpha)
         found = columns.beyond(alpha, strengths(self.penalty)[0])
+        read = columns.read - before + np.count_nonzero(point.w) / max(1, point.w.size)
+        some = where_felt(found.certain, point.w)  # all other columns cost nothing, certainly
+        penalty, w, v, lengths = restricted(self.penalty, some), point.w[some], found.v[some], columns.column_lengths()[some]
         border = np.full(1 if self.penalised_column else 0, self.penalised_column * alpha.sum())
-        excess = dual_excess(self.penalty, np.append(found.v, border))
+        excess = dual_excess(penalty, np.append(v, border) if border.size else v)
         if excess > 1.0:
             share = max(0.0, 1.0 / excess - 1e-14)
-            alpha, found = alpha * share, found.scaled(share)
-        used = np.count_nonzero(point.w) / max(1, point.w.size)
-        return self._certificate(point, z, alpha, found.v, float(used + columns.read - before), found.certain)
+            alpha, v = alpha * share, v * share
+        return self._certificate_of(
+            penalty, w, point.b, z, alpha, v, lengths, columns.terms(), read, found.certain[some]
+        )
 
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
@@ -211,21 +217,27 @@ class Problem:
             alpha = np.zeros_like(alpha)
         return replace(point, alpha=alpha), certificate
 
-    def _certificate(
-        self, point: Point, z: Float, alpha: Float, v: Float, passes: float, certain: Array | None = None
-    ) -> Certificate:
-        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``.
+    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
+        rows = cast("Features", self.operator)
+        return self._certificate_of(
+            self.penalty, point.w, point.b, z, alpha, v, rows.column_lengths(), rows.terms(), passes, NOWHERE
+        )
+
+    def _certificate_of(
+        self, penalty: Penalty, w: Float, b: float, z: Float, alpha: Float, v: Float, lengths: Float,
+        terms: tuple[int, int], passes: float, certain: Array,
+    ) -> Certificate:  # fmt: skip
+        """The same from what there is for each column that is felt.
 
         Where that is ``certain`` to cost nothing, ``v`` is zero, and no error makes it cost more.
         """
-        rows, n = cast("Features", self.operator), self.total_samples
-        of_scores, of_coefficients = rows.terms()
-        lengths = rows.column_lengths()
-        reach = growth(of_scores) * float(np.abs(point.w) @ lengths)
-        sums = self._sample_sums(z + point.b, alpha, np.array([reach]), point.b)
+        of_scores, of_coefficients = terms
+        reach = growth(of_scores) * weighted_size(w, lengths)
+        sums = self._sample_sums(z + b, alpha, np.array([reach]), b)
         primal, dual, *errors = values_and_errors(
-            self.penalty, np.array(sums), point.w, point.b, self.penalised_column, v, lengths,
-            NOWHERE if certain is None else certain, reach, of_coefficients, n, self.free_intercept,
+            penalty, np.array(sums), w, b, self.penalised_column, v, lengths, certain, reach, of_coefficients,
+            self.total_samples, self.free_intercept,
         )  # fmt: skip
         return certificate_of(primal, dual, *errors, passes, sums.least)
 

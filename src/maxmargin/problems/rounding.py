@@ -24,7 +24,7 @@ import numpy as np
 from maxmargin._jit import compiled, compiled_in_place
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.point import Certificate
-from maxmargin.protocols import Array, Float, Loss, Penalty
+from maxmargin.protocols import Array, Float, Index, Loss, Penalty
 
 BLOCK = 1024  # samples that are added up by themselves: sums of sums round less
 EXACT_FIT = 1e-9  # of the squared targets: a smaller sum of squared errors is as good as none
@@ -212,6 +212,26 @@ def certificate_of(
         passes,
         float(least),
     )
+
+
+@compiled
+def where_felt(certain: Array, w: Float) -> Index:
+    """The columns that have a coefficient, or are not certain to cost nothing."""
+    some, count = np.empty(w.shape[0], dtype=np.int64), 0
+    for j in range(w.shape[0]):
+        if w[j] != 0.0 or not certain[j]:
+            some[count] = j
+            count += 1
+    return some[:count]
+
+
+@compiled_in_place
+def weighted_size(w: Float, lengths: Float) -> float:
+    """``sum_j |w_j| lengths_j``."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += abs(w[j]) * lengths[j]
+    return total
 
 
 @compiled_in_place

@@ -9,15 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery.sparse_least_squares import sparse_penalty
 from maxmargin.loop.few import FewSolutions, are_few, few_solutions, no_limits
-from maxmargin.loop.interrupts import Interrupts
-from maxmargin.loop.minimize import minimize
+from maxmargin.loop.path import follow
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Columns, Matrix
 from maxmargin.parts.losses import Squared
-from maxmargin.problems.point import Point, Status
+from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Intercept, Penalty
 from maxmargin.solvers import WorkingSet, solver_class
@@ -26,7 +24,6 @@ from maxmargin.solvers.columns.few import largest_slope
 from maxmargin.solvers.solver import AnySolver
 
 LEAST_ALPHA = 1e-15  # as scikit-learn's grid has where no penalty is needed to have all coefficients zero
-STOPPED = (Status.INTERRUPTED, Status.MAX_TIME)
 
 
 @dataclass
@@ -89,34 +86,24 @@ class Chain:
         return few_solutions(self.X, self.y, self.s, free, alphas, self.ratio, self.limits, self.tol)
 
     def solve(self, alphas: Float, start: Float | None, unpenalised: Callable[[float], Solution]) -> list[Solution]:
-        """A solution for each strength, in their order; ``unpenalised`` finds those that have no L1 part.
+        """A solution for each of the strengths, which fall; ``unpenalised`` finds those that have no L1 part.
 
         When the time is over, the others are only started, so that every part of the path is defined.
         """
-        solutions: list[Solution] = []
         warm = None if start is None else Point(start, 0.0)
-        solver: AnySolver | None = None
-        with Interrupts() as interrupts:
-            for alpha in alphas.tolist():
-                if alpha * self.ratio == 0.0 and self.limits is None:
-                    solutions.append(unpenalised(alpha))
-                    continue
-                problem = self.pose(alpha)
-                solver = solver or self._solver(problem)
-                over = bool(solutions) and solutions[-1].status in STOPPED
-                solution = minimize(
-                    problem,
-                    solver,
-                    tol=self.tol,
-                    max_iter=0 if over else self.max_iter,
-                    max_time=None if self.deadline == math.inf else max(0.0, self.deadline - seconds_working()),
-                    warm=warm,
-                    verbose=self.verbose,
-                    interrupts=interrupts,
-                )
-                warm = solution.last or solution.point
-                solutions.append(solution)
-        return solutions
+        if self.limits is None and (alphas * self.ratio == 0.0).any():
+            last = np.flatnonzero(alphas * self.ratio > 0.0)
+            some = alphas[: last.size]
+            solutions = self.solve(some, start, unpenalised) if some.size else []
+            return solutions + [unpenalised(alpha) for alpha in alphas[last.size :].tolist()]
+        problems = (self.pose(alpha) for alpha in alphas.tolist())
+        solver = self._solver(self.pose(float(alphas[0])))
+        return list(
+            follow(
+                problems, solver, tol=self.tol, max_iter=self.max_iter, deadline=self.deadline, warm=warm,
+                verbose=self.verbose,
+            )
+        )  # fmt: skip
 
     def _solver(self, problem: Problem) -> AnySolver:
         return choose(problem).make() if self.solver == "auto" else solver_class(self.solver)()
