@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.check import refuse_chunks
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.sparse_least_squares import (
     RATIO,
     SPARSE_CONSTRAINTS,
@@ -18,7 +17,9 @@ from maxmargin.estimators._machinery.sparse_least_squares import (
     SparseLeastSquaresRegressor,
 )
 from maxmargin.estimators.linear_regression import LinearRegression
+from maxmargin.loop.few import FewSolutions
 from maxmargin.loop.minimize import Callback
+from maxmargin.protocols import Float
 
 
 class ElasticNet(SparseLeastSquaresRegressor):
@@ -133,12 +134,22 @@ class ElasticNet(SparseLeastSquaresRegressor):
     def _strengths(self) -> tuple[float, float]:
         return float(self.alpha), float(self.l1_ratio)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        return None if self.debias else super()._few_terms(n, d)
+
+    def _keep_few(self, found: FewSolutions) -> None:
+        super()._keep_few(found)
+        self._forget_refit()
+
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
-        for name in ("shrunken_coef_", "shrunken_intercept_"):
-            self.__dict__.pop(name, None)
+        self._forget_refit()
         if self.debias:
             self._refit(plan)
+
+    def _forget_refit(self) -> None:
+        for name in ("shrunken_coef_", "shrunken_intercept_"):
+            self.__dict__.pop(name, None)
 
     def _refit(self, plan: Plan) -> None:
         """Fit the coefficients that are not zero without a penalty. Sets: ``coef_, intercept_`` and what they were."""

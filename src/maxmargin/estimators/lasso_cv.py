@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.results import Solved
 from maxmargin.estimators.elastic_net import ElasticNet
 
 

@@ -195,13 +195,14 @@ def enet_path(
     )  # fmt: skip
     with one_blas_thread:
         chain, weights, strengths = _checked(model, X, y, sample_weight, 100 if alphas is None else alphas, eps)
-        start = None if coef_init is None else _start(coef_init, chain.columns.n_features)
+        start = None if coef_init is None else _start(coef_init, chain.X.shape[1])
 
         def unpenalised(alpha: float) -> Solution:
             found = model.set_params(alpha=alpha).fit(chain.X, chain.y, weights)
             return found.solution_
 
-        solutions = chain.solve(strengths, start, unpenalised)
+        few = chain.few(strengths)
+        solutions = chain.solve(strengths, start, unpenalised) if few is None else few.solutions()
     gaps = np.array([solution.certificate.gap for solution in solutions])
     values: list[Any] = [strengths, coefficients(solutions), gaps]
     if return_n_iter:

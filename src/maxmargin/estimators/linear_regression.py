@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.results import Results
+from maxmargin.loop.few import FewSolutions
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
@@ -114,6 +115,13 @@ class LinearRegression(LeastSquaresRegressor):
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises for one target."""
         return self._least_squares(operator, task.y, task.s, 0.0, "free" if self.fit_intercept else None)
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        return None if self.positive or self.bounds is not None else (0.0, 0.0, None, 2.0)
+
+    def _keep_few(self, found: FewSolutions) -> None:
+        super()._keep_few(found)
+        self._singular = found.factor.reshape(self.coef_.size, self.coef_.size)
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)

@@ -23,6 +23,7 @@ from maxmargin.estimators._machinery.moments import Moments
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import validate_parameters
 from maxmargin.estimators._machinery.results import Results
+from maxmargin.loop.few import FewSolutions
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -202,6 +203,16 @@ class Ridge(LeastSquaresRegressor):
             self.coef_ = self.coef_[0]
         self._moments, self.solver_ = vars(moments), "moments"
         self._keep_certificates(solutions)
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        if self.positive or self.bounds is not None or not isinstance(self.alpha, (float, int)):
+            return None
+        return 2.0 * float(self.alpha), 0.0, None, 2.0
+
+    def _keep_few(self, found: FewSolutions) -> None:
+        super()._keep_few(found)
+        self.__dict__.pop("_moments", None)
+        self.solver_ = found.solver
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         plan = super()._divide(X, y, sample_weight)

@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from maxmargin._jit import compiled_methods
-from maxmargin.protocols import Float, Penalty
+from maxmargin.protocols import Float, Index, Penalty
 
 
 @compiled_methods
@@ -148,3 +148,10 @@ def strengths(penalty: Penalty) -> tuple[float, float]:
     if isinstance(penalty, (ElasticNet, Bounded)):
         return penalty.lam * penalty.ratio, penalty.lam * (1.0 - penalty.ratio)
     return (penalty.lam, 0.0) if isinstance(penalty, L1) else (0.0, penalty.lam)
+
+
+def restricted(penalty: Penalty, some: Index) -> Penalty:
+    """The same for some of the coefficients, numbered anew."""
+    if isinstance(penalty, Bounded):
+        return penalty._replace(low=penalty.low[some], high=penalty.high[some])
+    return penalty._replace(reach=penalty.reach[some]) if isinstance(penalty, Unpenalised) else penalty

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
-from maxmargin.estimators._machinery.recognise import plain_rows, plain_targets, whole_classes
+from maxmargin.estimators._machinery.recognise import plain_columns, plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import LARGEST_VALUE, is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
@@ -63,6 +63,11 @@ def check_training_data(
         estimator.n_features_in_ = rows.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return rows, targets
+    if reset and estimator._by_columns and (columns := plain_columns(X)) is not None:
+        if (targets := plain_targets(y, columns.shape[0])) is not None:
+            estimator.n_features_in_ = columns.shape[1]
+            estimator.__dict__.pop("feature_names_in_", None)
+            return columns, targets
     if is_outlier_detector(estimator):
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:

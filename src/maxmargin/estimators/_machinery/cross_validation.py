@@ -49,10 +49,10 @@ class Fold:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a path says: the error of each strength on the samples that were left out, and the certificates."""
+    """What a path says: the error of each strength on the samples that were left out, and what was proven."""
 
     errors: Float
-    solutions: Sequence[Solution]
+    proofs: Float  # relative gap, primal and dual value of each fit
 
 
 class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
@@ -104,6 +104,9 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         return tags
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        return None
 
     def _ratios(self) -> list[float]:
         """The shares of the L1 norm to try."""
@@ -173,6 +176,9 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         if not kept.any():
             raise ValueError("Every sample_weight of a fold's training samples is zero, so there is nothing to fit.")
         chain = self._chain(X[fold.train], y[fold.train], kept / kept.sum(), fold.ratio)
+        few = chain.few(fold.alphas)
+        if few is not None:
+            return self._walked(X, y, weights, fold, weighted, few.W, few.b, few.proofs)
 
         def unpenalised(alpha: float) -> Solution:
             model = self._unpenalised().set_params(alpha=alpha, l1_ratio=fold.ratio)
@@ -180,9 +186,19 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
 
         solutions = chain.solve(fold.alphas, None, unpenalised)
         W = np.ascontiguousarray(coefficients(solutions).T)
-        scores = scores_of(X[fold.test], W) + np.array([solution.point.b for solution in solutions])
-        squares = (scores - y[fold.test][:, None]) ** 2
-        return Walked(np.average(squares, axis=0, weights=weights[fold.test] if weighted else None), solutions)
+        certificates = [solution.certificate for solution in solutions]
+        proofs = np.array([(one.relative_gap, one.primal, one.dual) for one in certificates])
+        biases = np.array([solution.point.b for solution in solutions])
+        return self._walked(X, y, weights, fold, weighted, W, biases, proofs)
+
+    def _walked(
+        self, X: Matrix, y: Float, weights: Float, fold: Fold, weighted: bool, W: Float, biases: Float,
+        proofs: Float,
+    ) -> Walked:  # fmt: skip
+        """What the coefficients of a path predict for samples that were left out."""
+        squares = (scores_of(X[fold.test], W) + biases - y[fold.test][:, None]) ** 2
+        errors = np.average(squares, axis=0, weights=weights[fold.test]) if weighted else squares.mean(axis=0)
+        return Walked(errors, proofs)
 
     def _choose(self, ratios: list[float], grids: list[Float], walked: Sequence[Walked]) -> None:
         """Sets: ``alpha_, alphas_, mse_path_`` and the certificates of all paths."""
@@ -194,10 +210,9 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         self.mse_path_ = np.squeeze(np.moveaxis(errors, 2, 1))
         automatic = isinstance(self.alphas, Integral) and len(ratios) > 1
         self.alphas_ = np.asarray(grids) if automatic else grids[0]
-        certificates = [[solution.certificate for solution in path.solutions] for path in walked]
-        for name in ("relative_gap", "primal", "dual"):
-            values = np.reshape([[getattr(one, name) for one in path] for path in certificates], shape)
-            setattr(self, PATHS[name], np.squeeze(np.moveaxis(values, 2, 1)))
+        proofs = np.reshape([path.proofs for path in walked], (*shape, 3))
+        for k, name in enumerate(PROOFS):
+            setattr(self, name, np.squeeze(np.moveaxis(proofs[..., k], 2, 1)))
 
 
-PATHS = {"relative_gap": "duality_gap_path_", "primal": "objective_path_", "dual": "dual_objective_path_"}
+PROOFS = "duality_gap_path_", "objective_path_", "dual_objective_path_"  # attributes, in the order of `Walked`

@@ -18,7 +18,9 @@ from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
 from maxmargin.estimators._machinery.linear import LinearMachine
 from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, RowsView, Task, View
+from maxmargin.estimators._machinery.recognise import plain_rows, plain_targets, validate_parameters
 from maxmargin.estimators._machinery.results import Results, Solved
+from maxmargin.loop.few import FewSolutions, are_few, few_solutions
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -164,7 +166,47 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
             The fitted estimator.
 
         """
+        if sample_weight is None and self._fit_at_once(X, y):
+            return self
         return self._fit(X, y, sample_weight)
+
+    def _fit_at_once(self, X: Any, y: Any) -> bool:
+        """Fit few dense samples that need no conversion, by one compiled call; whatever else there is, leave alone.
+
+        Sets: all attributes of a fit, if it is certified within the tolerance, or none.
+        """
+        own = vars(self)
+        if self.solver != "auto" or self.verbose or self.max_time is not None or own.get("warm_start"):
+            return False
+        if self.callback is not None or "_skl_callbacks" in own or "_parent_callback_ctx" in own:
+            return False
+        if not are_few(X) or (rows := plain_rows(X)) is None or (targets := plain_targets(y, len(rows))) is None:
+            return False
+        validate_parameters(self)
+        self._refuse_contradictions()
+        terms = self._few_terms(*rows.shape)
+        if terms is None or self.max_iter == 0:
+            return False
+        alpha, ratio, limits, weight = terms
+        numbers, s = targets.astype(np.float64, copy=False), np.full(len(rows), weight)
+        found = few_solutions(
+            rows, numbers, s, bool(self.fit_intercept), np.array([alpha]), ratio, limits, float(self.tol)
+        )
+        if found is None:
+            return False
+        self.n_features_in_ = rows.shape[1]
+        own.pop("feature_names_in_", None)
+        self._keep_few(found)
+        return True
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        """Strength, share of the L1 norm, limits and the weight of each sample, for few samples; or ``None``."""
+        return None
+
+    def _keep_few(self, found: FewSolutions) -> None:
+        """Sets: the fitted attributes, for one target."""
+        self.coef_, self.intercept_ = found.W[0].copy(), found.b[0]
+        self._keep_certificates([found.solution(0)])
 
     def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery.sparse_least_squares import sparse_penalty
-from maxmargin.loop.interrupts import Interrupts
-from maxmargin.loop.minimize import minimize
+from maxmargin.loop.few import FewSolutions, are_few, few_solutions, no_limits
+from maxmargin.loop.path import follow
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Columns, Matrix
 from maxmargin.parts.losses import Squared
-from maxmargin.problems.point import Point, Status
+from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Intercept, Penalty
 from maxmargin.solvers import WorkingSet, solver_class
 from maxmargin.solvers.choice import choose
+from maxmargin.solvers.columns.few import largest_slope
 from maxmargin.solvers.solver import AnySolver
 
 LEAST_ALPHA = 1e-15  # as scikit-learn's grid has where no penalty is needed to have all coefficients zero
-STOPPED = (Status.INTERRUPTED, Status.MAX_TIME)
 
 
 @dataclass
@@ -41,10 +41,11 @@ class Chain:
     max_iter: int | None = None
     deadline: float = math.inf  # on the clock of `seconds_working`
     verbose: int = 0
-    columns: Columns = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.columns = Columns(self.X)
+    @cached_property
+    def columns(self) -> Columns:
+        """The samples as columns; what one fit computes of them the next one finds."""
+        return Columns(self.X)
 
     def penalty(self, alpha: float) -> Penalty:
         """The penalty of a strength."""
@@ -56,6 +57,10 @@ class Chain:
 
     def top(self) -> float:
         """From which strength on all coefficients are zero."""
+        if are_few(self.X):
+            low, high = self.limits or no_limits(self.X.shape[1])
+            slope = largest_slope(np.ascontiguousarray(self.X), self.y, self.s, self.intercept == "free", low, high)
+            return slope / self.ratio
         v = WorkingSet().start(self.pose(1.0), None).c
         if self.limits is not None:
             low, high = self.limits
@@ -72,35 +77,33 @@ class Chain:
         top = self.top()
         return np.full(count, LEAST_ALPHA) if top <= LEAST_ALPHA else np.geomspace(top, top * eps, num=count)
 
+    def few(self, alphas: Float) -> FewSolutions | None:
+        """The solutions for all strengths at once, if the samples are few and nothing else is asked for."""
+        plain = self.solver == "auto" and self.max_iter is None and self.deadline == math.inf and not self.verbose
+        if not plain or not are_few(self.X) or not (alphas * self.ratio > 0.0).all():
+            return None
+        free = self.intercept == "free"
+        return few_solutions(self.X, self.y, self.s, free, alphas, self.ratio, self.limits, self.tol)
+
     def solve(self, alphas: Float, start: Float | None, unpenalised: Callable[[float], Solution]) -> list[Solution]:
-        """A solution for each strength, in their order; ``unpenalised`` finds those that have no L1 part.
+        """A solution for each of the strengths, which fall; ``unpenalised`` finds those that have no L1 part.
 
         When the time is over, the others are only started, so that every part of the path is defined.
         """
-        solutions: list[Solution] = []
         warm = None if start is None else Point(start, 0.0)
-        solver: AnySolver | None = None
-        with Interrupts() as interrupts:
-            for alpha in alphas.tolist():
-                if alpha * self.ratio == 0.0 and self.limits is None:
-                    solutions.append(unpenalised(alpha))
-                    continue
-                problem = self.pose(alpha)
-                solver = solver or self._solver(problem)
-                over = bool(solutions) and solutions[-1].status in STOPPED
-                solution = minimize(
-                    problem,
-                    solver,
-                    tol=self.tol,
-                    max_iter=0 if over else self.max_iter,
-                    max_time=None if self.deadline == math.inf else max(0.0, self.deadline - seconds_working()),
-                    warm=warm,
-                    verbose=self.verbose,
-                    interrupts=interrupts,
-                )
-                warm = solution.last or solution.point
-                solutions.append(solution)
-        return solutions
+        if self.limits is None and (alphas * self.ratio == 0.0).any():
+            last = np.flatnonzero(alphas * self.ratio > 0.0)
+            some = alphas[: last.size]
+            solutions = self.solve(some, start, unpenalised) if some.size else []
+            return solutions + [unpenalised(alpha) for alpha in alphas[last.size :].tolist()]
+        problems = (self.pose(alpha) for alpha in alphas.tolist())
+        solver = self._solver(self.pose(float(alphas[0])))
+        return list(
+            follow(
+                problems, solver, tol=self.tol, max_iter=self.max_iter, deadline=self.deadline, warm=warm,
+                verbose=self.verbose,
+            )
+        )  # fmt: skip
 
     def _solver(self, problem: Problem) -> AnySolver:
         return choose(problem).make() if self.solver == "auto" else solver_class(self.solver)()

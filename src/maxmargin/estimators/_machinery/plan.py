@@ -109,7 +109,12 @@ class RowsView:
     """Samples as rows of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, rows_of(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Features:
+        """All samples: columns in memory would be copied, so nobody does that who does not need rows."""
+        return rows_of(self.X, self.workers)
 
     def of(self, task: Task) -> Features:
         """The samples of a task."""

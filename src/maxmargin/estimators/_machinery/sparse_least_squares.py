@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task, View
+from maxmargin.estimators._machinery.results import Results
+from maxmargin.loop.few import FewSolutions
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.operators.rows import LARGEST_VALUE, is_sparse
 from maxmargin.parts.losses import Squared
@@ -67,7 +68,18 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         limits = self._limits(plan.X.shape[1])
         return Problem(operator, task.y, Squared(), sparse_penalty(alpha, ratio, limits), task.s, intercept)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        alpha, ratio = self._strengths
+        limits = self._limits(d)
+        if (limits is not None and alpha * ratio == 0.0) or not isinstance(self.precompute, (bool, str)):
+            return None
+        return alpha, ratio, limits, 1.0 / n
+
+    def _keep_few(self, found: FewSolutions) -> None:
+        super()._keep_few(found)
+        self.dual_gap_ = self.solution_.certificate.gap
+
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what scikit-learn's estimator of the same name has, and what is known of the quality of the fit."""
         super()._keep(plan, solved)
         gaps = np.array([solution.certificate.gap for solution in self.solutions_])

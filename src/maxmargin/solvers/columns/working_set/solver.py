@@ -14,13 +14,15 @@ from maxmargin.parts.losses import Squared
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.set_loops import judged, residuals
+from maxmargin.solvers.columns.set_loops import SUPPORT, judged, nearly, residuals
 from maxmargin.solvers.columns.working_set.state import SetState, Terms
 from maxmargin.solvers.solver import Needs, Solver
 
 FEWEST = 50  # columns that are added at a time, or as many as are in the support
 INNER_SHARE = 0.1  # of the last gap over all columns: to what the gap on the set is lowered
-ALL_ZERO = 1e-14  # of the primal value: a gap that is rounding
+FIRST_GAP = 1e-6  # of the loss at zero: to what it is lowered first if nothing is known of it
+DOUBTED = 0.01  # times less, after a certificate that was not good enough
+NEARLY = 0.97  # of the strength of the penalty: columns whose slope is beyond may be needed for the next one
 
 
 @dataclass(frozen=True)
@@ -75,15 +77,46 @@ class WorkingSet(Solver[Problem, SetState]):
         self._look(problem, state)
         return state
 
+    def follow(self, problem: Problem, state: SetState) -> SetState:
+        """The state for another penalty, a little weaker perhaps, on the same samples, weights and targets.
+
+        Columns that will probably be needed for it are added at once. Sets: the state.
+        """
+        operator, terms, earlier = problem.operator, Terms.of(problem, state.terms), state.terms.lam
+        assert isinstance(operator, Columns)
+        assert terms is not None
+        if terms.mu != state.terms.mu:
+            state.memory[SUPPORT] = 0  # the factor has the other one on its diagonal
+        state.terms, state.iterations, state.idle, state.doubted = terms, 0, 0, False
+        estimate = operator.beyond(state.alpha, earlier).estimate
+        near, excesses = np.empty(estimate.size, dtype=np.int64), np.empty(estimate.size)
+        count = nearly(
+            estimate,
+            NEARLY * terms.lam,
+            state.gram.place,
+            terms.low,
+            terms.high,
+            operator.column_lengths(),
+            near,
+            excesses,
+        )
+        near = _worst(near[:count], excesses[:count], max(FEWEST, 2 * state.support))
+        if near.size:
+            state.add(near)
+        state.violators, state.gap = near[:0], np.inf
+        state.primal, state.dual = np.inf, -np.inf
+        return state
+
     def advance(self, problem: Problem, state: SetState, limit: int) -> SetState:
         """Add what violates the conditions, solve the problem on the set, and look at all columns."""
         if state.violators.size:
             state.add(state.violators)
             state.violators = state.violators[:0]
         if state.gram.size:
-            stop = INNER_SHARE * state.gap if not state.doubted else 0.01 * INNER_SHARE * state.gap
+            share = DOUBTED if state.doubted else 1.0
             state.doubted = False
-            state.solve(stop)
+            known = state.gap if state.gap < np.inf else FIRST_GAP * state.yy
+            state.solve(share * INNER_SHARE * known)
         before = state.gap
         self._look(problem, state)
         state.iterations += 1
@@ -109,7 +142,7 @@ class WorkingSet(Solver[Problem, SetState]):
         assert isinstance(operator, Columns)
         if state.w.size:
             state.alpha, state.b, state.loss = self._residuals(problem, terms, state.gram, state.w)
-        v, certain = operator.beyond(state.alpha, terms.lam)
+        v, certain, _ = operator.beyond(state.alpha, terms.lam)
         violators, excesses = np.empty(v.size, dtype=np.int64), np.empty(v.size)
         count, state.primal, state.gap = judged(
             state.w, state.slopes, v, certain, state.gram.place, state.loss, terms.lam, terms.mu, terms.low, terms.high,

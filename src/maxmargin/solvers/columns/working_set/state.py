@@ -39,11 +39,16 @@ class Terms(NamedTuple):
     high: Float
 
     @classmethod
-    def of(cls, problem: Problem) -> Self | None:
-        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds."""
+    def of(cls, problem: Problem, earlier: Self | None = None) -> Self | None:
+        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds.
+
+        Of an ``earlier`` one that differs in the strength only, all else is taken.
+        """
         penalty, d = problem.penalty, problem.operator.n_features  # type: ignore[attr-defined]
         if not isinstance(penalty, (L1, ElasticNet, Bounded)):
             return None
+        if earlier is not None:
+            return earlier._replace(**dict(zip(("lam", "mu"), strengths(penalty), strict=True)))
         h = problem.s * cast("Squared", problem.loss).curvature
         if isinstance(penalty, Bounded):
             return cls(h, *strengths(penalty), penalty.low, penalty.high)
