@@ -108,7 +108,7 @@ class CoordinateDescent(Solver[Problem, "CoordinateState"]):
             )  # fmt: skip
             state.passes += sweeps
         state.iterations += sweeps
-        state.still = moved == 0.0
+        state.still = moved == 0.0 and ORDERS.get(self.order) != UNIFORM  # which may have drawn others
         _look(problem, state)
         return state
 
@@ -220,7 +220,7 @@ def _sweeps(
                 vectors.add(j, -step, r)
                 rest -= step * total * means[j]
                 moved += abs(step)
-        if moved == 0.0:
+        if moved == 0.0 and order != UNIFORM:
             break
     return moved
 
@@ -239,6 +239,7 @@ def _greedy_sweeps(penalty: Penalty, G: Float, q: Float, sweeps: int, w: Float, 
             step = there - w[j]
             if step != 0.0:
                 gain = step * (v[j] - 0.5 * q[j] * step) + penalty.cost(w[j], j) - penalty.cost(there, j)
+                gain = max(gain, 0.5 * q[j] * step * step)  # no less, but near the optimum rounding takes it
                 if gain > most:
                     most, best = gain, j
         if best < 0:

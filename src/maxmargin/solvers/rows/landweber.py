@@ -15,6 +15,7 @@ from maxmargin.protocols import Float
 from maxmargin.solvers.rows.normal_equations import NormalEquations, obstacle, rounds_at_once
 from maxmargin.solvers.solver import Needs, Solver, State
 
+BOLDEST = 1.9  # times the inverse of the largest curvature; the bound is 2
 STUCK = 20  # iterations without a smaller gradient: only rounding is left, or the step is too long
 
 
@@ -27,11 +28,13 @@ class Landweber(Solver[Problem, "LandweberState"]):
 
     Method: ``w <- w - step (A^T S (A w - t) + lam w)``, where rows and targets are centred if the intercept is free.
     The error follows ``w_k - w* = (I - step H)^k (w_0 - w*)`` with ``H = A^T S A + lam I``, so that it vanishes if and
-    only if ``0 < step < 2 / |H|``; an own ``step`` outside of that is refused. The best fixed one, which is taken if
-    none is given, is ``2 / (h_max + h_min)`` with the ends of the spectrum of ``H`` on the rows' span: errors shrink
-    by the factor ``(h_max - h_min) / (h_max + h_min)`` in each step, the ``rate`` among the counters. Lanczos' method
-    finds both ends, and what the gradients show of ``H`` on the way checks them. ``shortest_step`` is the textbook's
-    rule to stop: when a step is shorter than that. It proves nothing; the certificate says how near the optimum is.
+    only if ``0 < step < 2 / |H|``; an own ``step`` outside of that is refused. The best fixed one is
+    ``2 / (h_max + h_min)`` with the ends of the spectrum of ``H`` on the rows' span: errors shrink by the factor
+    ``(h_max - h_min) / (h_max + h_min)`` in each step, the ``rate`` among the counters. It is taken if none is given,
+    but no more than ``1.9 / h_max``: near the bound, errors along the largest curvature would change their sign in
+    each step and hardly shrink. Lanczos' method finds both ends, and what the gradients show of ``H`` on the way checks
+    them. ``shortest_step`` is the textbook's rule to stop: when a step is shorter than that. It proves nothing; the
+    certificate says how near the optimum is.
 
     Cost: one iteration is two passes over the data, and finding the step up to 120; memory ``O(n + d)``. Clients send
     ``d`` numbers in each. It takes ``h_max / h_min`` iterations for some digits, where `conjugate_gradients` takes the
@@ -98,9 +101,11 @@ class Landweber(Solver[Problem, "LandweberState"]):
         return state
 
     def point(self, problem: Problem, state: LandweberState) -> Point:
-        """The coefficients, and the weighted residuals as dual variables."""
+        """The coefficients; their dual variables, the weighted residuals, are found with the certificate."""
         point = state.equations.point(state.theta)
-        return Point(point.w, point.b, problem.feasible(state.equations.s * state.residual))
+        if not state.iterations:
+            return Point(point.w, point.b, problem.feasible(state.equations.s * state.residual))
+        return point
 
 
 @dataclass(kw_only=True)
@@ -121,8 +126,8 @@ class LandweberState(State):
 
     @property
     def best_step(self) -> float:
-        """The fixed step for which errors shrink fastest."""
-        return 2.0 / (self.largest + self.least) if self.largest > 0.0 else 1.0
+        """The fixed step for which errors shrink fastest, with a distance from the bound."""
+        return min(2.0 / (self.largest + self.least), BOLDEST / self.largest) if self.largest > 0.0 else 1.0
 
     @property
     def rate(self) -> float:

@@ -41,7 +41,7 @@ class TextbookSGD(Solver[Problem, "TextbookSGDState"]):
     closer. ``step=None`` is ``1 / max_i (s_i |x_i|^2 + l2 / m)``, with which no step leads past the sample's own
     optimum.
 
-    Cost: one iteration is one epoch; each of its steps touches every coefficient, so that it takes ``O(m d)`` even
+    Cost: one iteration is one epoch; each of its steps touches every coefficient, so that it takes ``O(m d)`` also
     where rows are sparse.
 
     Reference: Robbins, Monro, "A stochastic approximation method", 1951; Van Veen, "Stochastic gradient descent", 2019,
