@@ -17,6 +17,7 @@ from maxmargin.estimators.ridge_classifier import RidgeClassifier
 from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
+from maxmargin.estimators.sparse_selector import SparseSelector
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
 
@@ -38,6 +39,7 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SparseSelector",
     "Verdict",
     "certify",
     "explain_solver",

@@ -222,6 +222,8 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
             lambda value, _: value is None or (_is_array(value, "f") and value.ndim in (1, 2)),
         )
     },
+    "SparseSelector": {name: rule for name, rule in _LEAST_SQUARES.items() if name != "n_iter_"}
+    | {"alpha_": _NUMBER, "alpha_max_": _NUMBER},
     "RidgeClassifier": _LEAST_SQUARES
     | {
         "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),
