@@ -22,6 +22,7 @@ from maxmargin.estimators.ridge_classifier import RidgeClassifier
 from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
+from maxmargin.estimators.sparse_selector import SparseSelector
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.svr import SVR
 
@@ -47,6 +48,7 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SparseSelector",
     "Verdict",
     "certify",
     "enet_path",

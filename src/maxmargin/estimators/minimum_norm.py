@@ -14,7 +14,7 @@ from maxmargin.estimators._machinery.systems import check_system
 from maxmargin.operators import Columns, Matrix
 from maxmargin.operators.rows import dense64, is_sparse
 from maxmargin.protocols import Float
-from maxmargin.threads import workers_for
+from maxmargin.threads import one_blas_thread, workers_for
 
 EXACT = 1e-10  # of the targets: residuals of this size are rounding, and equations are solved
 ORTHOGONAL = 1e-6  # relative: residuals that no column could lower
@@ -56,10 +56,11 @@ def minimum_norm(A: Any, d: ArrayLike, *, n_jobs: int | None = None) -> Recovery
     """
     A, d = check_system(A, d, ("A", "d"))
     columns = Columns(A, workers_for(n_jobs))
-    inverse = _Inverse(A) if not is_sparse(A) or A.shape[0] * A.shape[1] <= DENSE else _Iterated(A)
-    w = inverse.solve(d)
-    w += inverse.solve(d - columns.apply(w))  # what rounding has left of the residuals
-    z = inverse.preimage(w)
+    with one_blas_thread:
+        inverse = _Inverse(A) if not is_sparse(A) or A.shape[0] * A.shape[1] <= DENSE else _Iterated(A)
+        w = inverse.solve(d)
+        w += inverse.solve(d - columns.apply(w))  # what rounding has left of the residuals
+        z = inverse.preimage(w)
     _refuse_impossible(columns, d, w)
     return System(columns, d).shortest(w, [z])
 

@@ -339,7 +339,7 @@ def _curve(
 ) -> ParetoCurve:
     """The curve, as far as it is needed for an error or a norm."""
     A, d = check_system(A, d, ("A", "d"))
-    limits = Limits.of(A, max_breakpoints=max_breakpoints, max_time=max_time)
+    limits = Limits.of(A.shape, max_breakpoints=max_breakpoints, max_time=max_time)
     columns = Columns(A, workers_for(n_jobs))
     least = -1.0 if eps is None else eps
 

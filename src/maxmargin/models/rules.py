@@ -240,6 +240,8 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "Lasso": _SPARSE,
     "ElasticNetCV": _SPARSE_CV | {"l1_ratio_": _NUMBER},
     "LassoCV": _SPARSE_CV,
+    "SparseSelector": {name: rule for name, rule in _LEAST_SQUARES.items() if name != "n_iter_"}
+    | {"alpha_": _NUMBER, "alpha_max_": _NUMBER},
     "RidgeClassifier": _LEAST_SQUARES
     | {
         "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),

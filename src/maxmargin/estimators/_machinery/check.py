@@ -74,7 +74,7 @@ def check_training_data(
         how = COLUMNS if estimator._by_columns else ROWS
         what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
         rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
-    _refuse_huge_values(estimator, rows)
+    refuse_huge_values(estimator, rows)
     return rows, targets
 
 
@@ -86,7 +86,7 @@ def check_shard(
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
     rows = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
-    _refuse_huge_values(estimator, rows)
+    refuse_huge_values(estimator, rows)
     labels: Array = column_or_1d(y)
     check_consistent_length(rows, labels)
     if labels.size:
@@ -98,7 +98,8 @@ def check_shard(
     return rows, labels, weights
 
 
-def _refuse_huge_values(estimator: object, X: Matrix) -> None:
+def refuse_huge_values(estimator: object, X: Matrix) -> None:
+    """Refuse numbers whose squares overflow."""
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
     values = X.data if is_sparse(X) else X.ravel(order="K")
