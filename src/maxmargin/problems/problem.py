@@ -219,11 +219,11 @@ class Problem:
         of_scores, of_coefficients = rows.terms()
         lengths = rows.column_lengths()
         reach = growth(of_scores) * float(np.abs(point.w) @ lengths)
-        sums = self._sample_sums(z + point.b, alpha, np.array([reach]), point.b)
+        sums = self._sample_sums(z, alpha, np.array([reach]), point.b)
         penalty = self._penalty(point, z)
-        primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
+        primal_error = error_of_losses(sums, sums.change(reach), n) + growth(point.w.size) * penalty
         share = imbalance(sums, n) if self.free_intercept else 0.0
-        errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
+        errors = (growth(of_coefficients) + share) * sums.length * lengths
         if certain is not None:
             errors[certain] = 0.0
         if column := self.penalised_column:
@@ -237,7 +237,7 @@ class Problem:
         """The certificate of a function over a kernel."""
         n, z, errors = self.y.size, self._scores(point), self.gram.rounding(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
-        sums = self._sample_sums(z + point.b, alpha, errors, point.b)
+        sums = self._sample_sums(z, alpha, errors, point.b)
         own, penalty = np.abs(point.w), self._penalty(point, z)
         primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
         primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))
