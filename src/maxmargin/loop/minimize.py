@@ -118,7 +118,11 @@ def minimize(
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
     run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
-    with one_blas_thread, interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+    listener, line = interrupts or Interrupts(), ProgressLine(verbose, solver.name, tol)
+    quietly = np.errstate(
+        over="ignore", invalid="ignore", divide="ignore"
+    )  # certificates tell of numbers that are none
+    with quietly, one_blas_thread, listener as interrupts, line:
         saved = None if checkpoints is None else checkpoints.latest()
         if saved is None:
             state = solver.start(problem, start)
@@ -167,6 +171,14 @@ def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate])
     errors = primal.primal_error, dual.dual_error
     parts = Certificate(primal.primal, dual.dual, *errors, passes=after.passes, least=after.least)
     return Point(coefficients.w, coefficients.b, variables.alpha), parts
+
+
+def _finite(point: Point) -> Point:
+    """A point, or zero in its place if some of its numbers are none."""
+    numbers = (point.w, point.b) if point.alpha is None else (point.w, point.b, point.alpha)
+    if all(np.isfinite(part).all() for part in numbers):
+        return point
+    return Point(np.zeros_like(point.w), 0.0, None if point.alpha is None else np.zeros_like(point.alpha))
 
 
 def _arrays(point: Point) -> dict[str, Array]:
@@ -243,6 +255,8 @@ class _Run:
             return None
         began = self._seconds()
         point = self.solver.point(self.problem, state)
+        if self.best is None:  # whatever happens, there will be something to return
+            point = _finite(point)
         try:
             with self._certificate_in_time(interrupts):
                 point, certificate = complete(self.problem, point, self.tol)

@@ -238,7 +238,7 @@ class Problem:
         """
         of_scores, of_coefficients = terms
         reach = growth(of_scores) * weighted_size(w, lengths)
-        sums = self._sample_sums(z + b, alpha, np.array([reach]), b)
+        sums = self._sample_sums(z, alpha, np.array([reach]), b)
         primal, dual, *errors = values_and_errors(
             penalty, np.array(sums), w, b, self.penalised_column, v, lengths, certain, reach, of_coefficients,
             self.total_samples, self.free_intercept,
@@ -249,7 +249,7 @@ class Problem:
         """The certificate of a function over a kernel."""
         n, z, errors = self.y.size, self._scores(point), self.gram.rounding(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
-        sums = self._sample_sums(z + point.b, alpha, errors, point.b)
+        sums = self._sample_sums(z, alpha, errors, point.b)
         own, penalty = np.abs(point.w), self._penalty(point, z)
         primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
         primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))

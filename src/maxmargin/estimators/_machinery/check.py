@@ -178,6 +178,11 @@ def check_targets(estimator: CertifiedEstimator, y: Matrix) -> Float:
             f"y has values up to {float(np.abs(targets).max()):.1e}, whose squares overflow; "
             f"{type(estimator).__name__} takes values up to {LARGEST_VALUE:.0e}. Divide y by a common number."
         )
+    if targets.size and 0.0 < float(np.abs(targets).max()) < 1.0 / LARGEST_VALUE:
+        raise ValueError(
+            f"y has no value above {float(np.abs(targets).max()):.1e}, and squares of such numbers underflow; "
+            f"{type(estimator).__name__} takes values from {1.0 / LARGEST_VALUE:.0e} on. Multiply y by a common number."
+        )
     return targets
 
 

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
+from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import validate_parameters
@@ -77,6 +78,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self._refuse_contradictions()
         X, y = check.check_training_data(self, X, y)
         plan = self._divide(X, y, sample_weight)
+        refuse_extreme_weights(self, plan.weights_of_losses)
         plan.views, plan.hints = self._views(plan), self._hints()
         return plan
 

@@ -202,4 +202,5 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
-        return Plan(X, y, regression_tasks(y, self.C * weights), weights, codes, workers_for(self.n_jobs))
+        tasks = regression_tasks(check.check_targets(self, y), self.C * weights)
+        return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))

@@ -194,7 +194,7 @@ class LinearRegressor(RegressorMixin, LinearMachine):
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
-        tasks = regression_tasks(y, getattr(self, "C", 1.0) * weights)
+        tasks = regression_tasks(check.check_targets(self, y), getattr(self, "C", 1.0) * weights)
         return Plan(
             X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
         )

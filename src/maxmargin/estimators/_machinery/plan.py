@@ -174,6 +174,11 @@ class Plan:
     first: AnyProblem | None = None  # until it is solved
 
     @property
+    def weights_of_losses(self) -> Sequence[Float]:
+        """Those of all tasks, in one array or in several."""
+        return (self.tasks.s,) if isinstance(self.tasks, Tasks) else [task.s for task in self.tasks]
+
+    @property
     def is_small(self) -> bool:
         """Whether reading the samples of all tasks, or the kernel values of all their pairs, takes less than 1 ms."""
         d = self.X.shape[1]

@@ -139,7 +139,7 @@ def judged(
 ) -> None:  # fmt: skip
     """The certificate of a point, recomputed from the columns ``X``. Sets: the dual variables and the numbers."""
     d, n = X.shape
-    z, reach = np.full(n, b), 0.0
+    z, reach = np.zeros(n), 0.0
     for j in range(d):
         reach += abs(w[j]) * lengths[j]
     reach *= _growth(d)
@@ -149,7 +149,7 @@ def judged(
             for i in range(n):
                 z[i] += u * x[i]
     for i in range(n):
-        alpha[i] = s[i] * (y[i] - z[i])
+        alpha[i] = s[i] * (y[i] - (z[i] + b))
     if free:
         up, down = sides(alpha)
         if abs(up - down) > 1e-14 * math.sqrt(n) * (up + down):
