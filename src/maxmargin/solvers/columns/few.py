@@ -19,7 +19,8 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import Bounded
 from maxmargin.problems.rounding import dual_excess, sample_sums, values_and_errors
 from maxmargin.protocols import Float
-from maxmargin.solvers.columns.working_set.loops import (
+from maxmargin.solvers.columns.quadratic import GramHeld
+from maxmargin.solvers.columns.set_loops import (
     CYCLE,
     DONE,
     FACTOR,
@@ -30,7 +31,6 @@ from maxmargin.solvers.columns.working_set.loops import (
     solve,
     solve_on_set,
 )
-from maxmargin.solvers.columns.working_set.quadratic import GramHeld
 
 INNER_SHARE = 0.1  # of the tolerance: to what the gap on the products is lowered before the samples are looked at
 AGAIN = 1e-3  # of that, if rounding or the intercept spoilt the first
