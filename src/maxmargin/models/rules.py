@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
+from maxmargin.estimators._machinery.results import realise
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.models.format import VERSION, Refusal
 from maxmargin.problems.point import Certificate, Point, Status
@@ -352,6 +353,7 @@ def check_model(model: BaseEstimator) -> None:
         raise Refusal(
             f"{type(model).__module__}.{name} has no file format; only {', '.join(ATTRIBUTES)} of maxmargin have one."
         )
+    realise(model)
     fitted = fitted_attributes(model)
     if "solutions_" not in fitted:
         raise Refusal(f"This {name} is not fitted, so there is nothing to predict with; call fit first.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from maxmargin.estimators._machinery.kernels import make_kernel, training_operat
 from maxmargin.estimators._machinery.plan import Plan, Tasks
 from maxmargin.estimators._machinery.results import AtOnce
 from maxmargin.loop.at_once import Found, solve_programs
+from maxmargin.loop.classes_at_once import solve_classes
+from maxmargin.loop.rows_at_once import solve_rows
 from maxmargin.operators import ChunkedMatrix, Gram
 from maxmargin.operators.few import are_few
 from maxmargin.operators.gram import POSITIVITY_SAMPLES
@@ -20,14 +23,21 @@ from maxmargin.parts.kernels import KERNELS
 from maxmargin.problems.box_qp import pieces_of
 from maxmargin.problems.point import Point
 from maxmargin.problems.programs import Programs
+from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Float, Index, Intercept, Loss
 from maxmargin.solvers.choice import small_enough
+from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton
 from maxmargin.solvers.kernels.block_smo import BlockSMO
+from maxmargin.solvers.rows.newton import Newton
 from maxmargin.threads import Workers
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
     from maxmargin.estimators._machinery.kernel_machine import KernelMachine
+    from maxmargin.estimators._machinery.linear import LinearMachine
+    from maxmargin.estimators.logistic_regression import LogisticRegression
+
+MOST_COLUMNS = 128  # of a matrix of second derivatives that plain loops factorise
 
 
 def is_wanted(estimator: CertifiedEstimator, plan: Plan) -> bool:
@@ -161,3 +171,53 @@ def _read(estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Fou
     coefficients = features if as_problems else np.empty((0, 0))
     functions = expansions, reading.intercepts, reading.widths, coefficients
     return AtOnce(found, functions, point, BlockSMO.name, estimator.tol)
+
+
+def solve_linear_machine(
+    estimator: LinearMachine, plan: Plan, loss: Loss, intercept: Intercept, scale: float
+) -> AtOnce | None:
+    """All tasks of a linear machine with an L2 penalty, or ``None`` if the call did not get there."""
+    began, tasks, d = seconds_working(), plan.tasks, plan.X.shape[1]
+    assert isinstance(tasks, Tasks)
+    if d > MOST_COLUMNS:
+        return None
+    X, column = dense64(plan.X), scale if intercept == "penalised" else 1.0
+    X = X[tasks.order] if tasks.sorts else X
+    free = intercept == "free"
+    if intercept is not None:
+        X = np.column_stack([X, np.full(X.shape[0], column)])
+    tol = float(estimator.tol)
+    found = solve_rows(X, loss, tasks.stretches, tasks.first, tasks.y, tasks.s, tasks.order, free, tol)
+    if not found.solved:
+        return None
+    b = found.multipliers[:, 0] if free else np.zeros(len(tasks))
+    if intercept == "penalised":
+        b = column * found.features[:, d]
+    features = np.ascontiguousarray(found.features[:, :d])
+
+    def point(k: int) -> Point:
+        return Point(features[k], float(b[k]), found.expansions[k, tasks[k].members])
+
+    functions = found.expansions, b, np.ones(len(tasks)), features
+    results = AtOnce(found, functions, point, Newton.name, estimator.tol)
+    results.seconds = seconds_working() - began
+    return results
+
+
+def solve_all_classes(estimator: LogisticRegression, plan: Plan, problem: SoftmaxProblem) -> AtOnce | None:
+    """One problem of several classes; ``None`` if its matrix of derivatives is large, or it does not get there."""
+    began = seconds_working()
+    if math.prod(problem.shape) > MOST_COLUMNS:
+        return None
+    X, ones = dense64(plan.X), np.ones((problem.y.size, 1))
+    solution = solve_classes(problem, X if problem.intercept is None else np.hstack([X, ones]), float(estimator.tol))
+    if solution is None:
+        return None
+    point, certificate, steps = solution
+    values = np.array([[certificate.primal, certificate.dual, certificate.primal_error, certificate.dual_error]])
+    gaps, none = np.array([certificate.relative_gap]), np.empty((0, 0))
+    found = Found(True, none, none, none, none, values, gaps, np.array([steps]))
+    functions = none, np.zeros(1), np.ones(1), point.w[None, :]
+    results = AtOnce(found, functions, lambda k: point, SoftmaxNewton.name, estimator.tol)
+    results.seconds = seconds_working() - began
+    return results

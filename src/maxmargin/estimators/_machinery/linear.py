@@ -51,14 +51,11 @@ class LinearMachine(CertifiedEstimator):
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
-        self.coef_ = np.array([one.function.w for one in solved])
-        self.intercept_ = np.array([one.function.b for one in solved])
-        alpha = np.zeros((len(plan.tasks), plan.weights.size))
-        for k, (task, one) in enumerate(zip(plan.tasks, solved, strict=True)):
-            alpha[k, task.members] = one.function.alpha
+        self.coef_, self.intercept_ = solved.coefficients, solved.intercepts
+        alpha = solved.expansions(plan.tasks, plan.weights.size)
         self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
         self.dual_coef_ = alpha[:, self.support_]
-        self._keep_certificates([one.solution for one in solved])
+        solved.keep(self)
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""

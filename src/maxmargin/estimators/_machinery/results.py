@@ -152,7 +152,8 @@ class AtOnce(Results):
         )
         w = self._coefficients[k] if self._coefficients.size else point.w
         b, width = float(self._intercepts[k]), float(self._widths[k])
-        return Solved(solution, Function(w, b, self._expansions[k], width))
+        alpha = self._expansions[k] if self._expansions.size else point.alpha
+        return Solved(solution, Function(w, b, alpha, width))
 
 
 def worst(solutions: Sequence[Solution]) -> Solution:
@@ -161,7 +162,7 @@ def worst(solutions: Sequence[Solution]) -> Solution:
 
 
 class Delayed:
-    """An attribute of an estimator that is made from `DELAYED` when it is asked for, and an ordinary one from then on.
+    """An attribute of an estimator that is made from `DELAYED` when somebody looks at it, and an ordinary one then.
 
     Those of a fit in one compiled call are: to describe its solutions one by one takes longer than to find them.
     """
@@ -176,6 +177,13 @@ class Delayed:
         if self.name not in vars(estimator):
             raise AttributeError(f"{type(estimator).__name__!r} object has no attribute {self.name!r}")
         return vars(estimator)[self.name]
+
+    def __set__(self, estimator: CertifiedEstimator, value: object) -> None:
+        vars(estimator)[self.name] = value
+
+    def __delete__(self, estimator: CertifiedEstimator) -> None:
+        self.__get__(estimator)
+        del vars(estimator)[self.name]
 
 
 def realise(estimator: object) -> None:
