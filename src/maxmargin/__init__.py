@@ -22,9 +22,11 @@ from maxmargin.estimators import (
     RidgeCV,
     SGDClassifier,
     SGDRegressor,
+    SVMPath,
     Verdict,
     certify,
     explain_solver,
+    svm_path,
 )
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
@@ -61,6 +63,7 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SVMPath",
     "Separation",
     "SoftmaxProblem",
     "Solution",
@@ -71,4 +74,5 @@ __all__ = [
     "hull_distance",
     "load_planets",
     "minimize",
+    "svm_path",
 ]

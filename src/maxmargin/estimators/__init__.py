@@ -18,6 +18,7 @@ from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.svm_path import SVMPath, svm_path
 from maxmargin.estimators.svr import SVR
 
 __all__ = [
@@ -38,7 +39,9 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SVMPath",
     "Verdict",
     "certify",
     "explain_solver",
+    "svm_path",
 ]
