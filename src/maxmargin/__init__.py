@@ -26,6 +26,7 @@ from maxmargin.estimators import (
     Verdict,
     certify,
     explain_solver,
+    leave_one_out,
     svm_path,
 )
 from maxmargin.estimators.separation import Separation, hull_distance
@@ -72,6 +73,7 @@ __all__ = [
     "certify",
     "explain_solver",
     "hull_distance",
+    "leave_one_out",
     "load_planets",
     "minimize",
     "svm_path",

@@ -5,6 +5,7 @@ from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.kernel_ridge import KernelRidge
+from maxmargin.estimators.leave_one_out import leave_one_out
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
@@ -43,5 +44,6 @@ __all__ = [
     "Verdict",
     "certify",
     "explain_solver",
+    "leave_one_out",
     "svm_path",
 ]
