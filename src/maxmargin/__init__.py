@@ -27,11 +27,14 @@ from maxmargin.estimators import (
     SGDClassifier,
     SGDRegressor,
     SparseSelector,
+    SVMPath,
     Verdict,
     certify,
     enet_path,
     explain_solver,
     lasso_path,
+    leave_one_out,
+    svm_path,
 )
 from maxmargin.estimators._machinery.recovery import Recovery
 from maxmargin.estimators.best_subset import BestSubsets, best_subset
@@ -81,6 +84,7 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SVMPath",
     "Separation",
     "SoftmaxProblem",
     "Solution",
@@ -96,8 +100,10 @@ __all__ = [
     "lasso_homotopy",
     "lasso_path",
     "lasso_within_norm",
+    "leave_one_out",
     "load_planets",
     "minimize",
     "minimum_norm",
     "pareto_curve",
+    "svm_path",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +23,7 @@ from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.estimators._machinery.training import Training
+from maxmargin.estimators._machinery.updates import added, removed
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -113,6 +116,50 @@ class KernelMachine(CertifiedEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
             return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
+
+    def add(self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from more samples: the same model as a fit to all of them, with a new certificate.
+
+        The fit starts from the present solution and ends exactly (``solver="active_set"``). What the parameters said
+        in terms of the samples, such as ``gamma="scale"``, stays as it was. The training samples are remembered for
+        this, by reference: they must not be changed in place.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_new, n_features)
+            New samples, or for ``kernel="precomputed"`` their kernel values with the training samples and each other.
+        y : array-like of shape (n_new,)
+            Their labels or targets; none for `OneClassSVM`.
+        sample_weight : array-like of shape (n_new,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        self._warn(added(self, X, y, sample_weight))
+        return self
+
+    def remove(self, indices: ArrayLike) -> Self:
+        """Forget samples: the same model as a fit to the others, with a new certificate. See `add`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which samples, by their present numbers; the others move up.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        self._warn(removed(self, indices))
+        return self
+
+    def _warn(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            warnings.warn(note, ConvergenceWarning, stacklevel=3)
 
     @property
     def partition_(self) -> Partition | list[Partition]:

@@ -276,6 +276,12 @@ def _drop(p: Program, face: Face, a: Float, status: Array, m: int, i: int, upwar
     face.moved[v] += bound - a[v]
     a[v] = bound
     status[v] = HIGH if upwards else LOW
+    return delete_at(face, m, i)
+
+
+@compiled
+def delete_at(face: Face, m: int, i: int) -> int:
+    """One variable less in the face; how many are left. Sets: the face."""
     delete_row(face.R, m, i)
     for k in range(i, m - 1):
         face.free[k] = face.free[k + 1]

@@ -14,8 +14,10 @@ from maxmargin.solvers.kernels.active_set.loops import Program
 from maxmargin.solvers.kernels.active_set.state import ActiveSetState, Phase
 from maxmargin.solvers.kernels.finite_box import with_finite_box
 from maxmargin.solvers.solver import Needs, Solver
+from maxmargin.threads import go_on
 
 MEGABYTE = 2.0**20
+UNLIMITED = 2**62
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,13 @@ class ActiveSet(Solver[Problem | BoxQP, ActiveSetState]):
     def point(self, problem: Problem | BoxQP, state: ActiveSetState) -> Point:
         """The variables, and the best multiplier for them as the intercept."""
         return state.qp.point(problem, state.a, state.f[state.qp.sample])
+
+
+def solved(qp: BoxQP, warm: Point | None = None) -> ActiveSetState:
+    """The state at the optimum of a program, as far as float64 can tell: for methods that go on from its partition."""
+    solver = ActiveSet(max_memory=np.inf)
+    state = solver.start(qp, warm)
+    while state.phase is not Phase.DONE:
+        state = solver.advance(qp, state, UNLIMITED)
+        go_on()
+    return state

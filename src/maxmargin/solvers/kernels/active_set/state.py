@@ -224,7 +224,7 @@ class ActiveSetState(State):
     def change_one_by_one(self, limit: int) -> None:
         """Changes of the updated factor, one at a time. Sets: ``a, f, status, phase``, the face."""
         p = self.program
-        face = self._face_of_free()
+        face = self.face_of_free()
         share = max(FEWEST_CHANGES, EXCHANGES // max(1, self.a.size + self.m * self.m))
         least = self.least
         worthless = least * float(np.abs(self.a).sum()) / max(1, self.a.size)
@@ -239,7 +239,7 @@ class ActiveSetState(State):
         if verdict in (OPTIMAL, STUCK):
             self.phase = Phase.DONE
 
-    def _face_of_free(self) -> Face:
+    def face_of_free(self) -> Face:
         """The face of the free variables; if there is none yet, with a fresh factor. Sets: ``face, m, status``."""
         if self.face is not None:
             return self.face
@@ -276,7 +276,7 @@ class ActiveSetState(State):
         """Compare the updated factor with the matrix; if rounding has spoilt it, make it anew. Sets: ``drift``."""
         self.checked_at = self.changes
         free, R = face.free[: self.m].copy(), np.triu(face.R[: self.m, : self.m])
-        M = np.empty((self.m, self.m))
+        M = np.zeros((self.m, self.m))
         gather(self.program, free, M)
         size = float(np.abs(M.diagonal()).max(initial=0.0))
         drift = float(np.abs(np.triu(R.T @ R - M)).max(initial=0.0)) / max(size, 1e-300)
