@@ -204,7 +204,7 @@ def solve_on_set(
                     S[size] = a
                     same = same and of_factor[size] == a
                     size += 1
-            if size == 0:
+            if size == 0 or size * size > A.shape[0]:
                 break
             if memory[WAITING] == 1:
                 memory[WAITING] = 0
