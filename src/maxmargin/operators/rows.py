@@ -390,6 +390,15 @@ def combinations_of(vectors: SparseVectors, A: Float, length: int) -> Float:
     return out
 
 
+@compiled_in_place
+def sum_of_squares(values: Float) -> float:
+    """The sum of the squares: without the threads that BLAS would wake up for it."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i] * values[i]
+    return total
+
+
 @compiled
 def squared_lengths(vectors: Vectors, count: int) -> Float:
     """Squared norm of every vector."""

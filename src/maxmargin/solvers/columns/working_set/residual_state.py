@@ -15,7 +15,7 @@ from maxmargin.solvers.columns.working_set.quadratic import ResidualHeld
 from maxmargin.solvers.columns.working_set.state import CYCLES, SetState
 from maxmargin.threads import go_on
 
-PAIR, ENTRY = 0.1, 4.0  # of an entry's time: a multiplication of a factorisation; what a sweep does with an entry
+PAIR, ENTRY = 0.03, 4.0  # of an entry's time: a multiplication of a factorisation; what a sweep does with an entry
 FEWEST_SWEEPS, MOST_SWEEPS = 4, 200
 
 
@@ -28,6 +28,7 @@ class ResidualState(SetState):
     """
 
     inner_share: ClassVar[float] = 0.2  # to look at all columns costs little more than some sweeps
+    fewest: ClassVar[int] = 200
 
     gram: ColumnSet  # type: ignore[assignment]
     y: Float
@@ -53,9 +54,7 @@ class ResidualState(SetState):
         c, low, high = self.c[W], terms.low[W], terms.high[W]
         R = terms.h * (self.y - self.gram.columns.apply(self._whole()))
         sums = np.array([R.sum(), self.gram.total if self.gram.centred else 0.0])
-        held = ResidualHeld(
-            vectors, W, self.gram.means[:m], self.gram.curvatures[:m], terms.h, R, sums, np.zeros(R.size)
-        )
+        held = ResidualHeld(vectors, W, self.gram.means[:m], self.gram.curvatures[:m], terms.h, R, sums)
         b, steps, targets, work = self.numbers
         S, of_factor = self.index
         while True:

@@ -21,7 +21,7 @@ from maxmargin.solvers.columns.working_set.residual_state import ResidualState
 from maxmargin.solvers.columns.working_set.state import SetState, Terms
 from maxmargin.solvers.solver import Needs, Solver
 
-FEWEST = 50  # columns that are added at a time, or as many as are in the support
+FIRST = 50  # columns that tell whether those of the set will be short
 FIRST_GAP = 1e-6  # of the loss at zero: to what it is lowered first if nothing is known of it
 DOUBTED = 0.01  # times less, after a certificate that was not good enough
 SHORT = 64  # entries of a column: to go through them takes less time than through the products with all others
@@ -101,7 +101,7 @@ class WorkingSet(Solver[Problem, SetState]):
         count = nearly(
             estimate, NEARLY * terms.lam, state.gram.place, terms.low, terms.high, operator.column_lengths(), near, excesses
         )
-        near = _worst(near[:count], excesses[:count], max(FEWEST, 2 * state.support))
+        near = _worst(near[:count], excesses[:count], max(state.fewest, 2 * state.support))
         if near.size:
             state.add(near)
         state.violators, state.gap = near[:0], np.inf
@@ -150,7 +150,7 @@ class WorkingSet(Solver[Problem, SetState]):
             violators, excesses, operator.column_lengths(),
         )  # fmt: skip
         state.dual = state.primal - state.gap
-        state.violators = _worst(violators[:count], excesses[:count], max(FEWEST, state.support))
+        state.violators = _worst(violators[:count], excesses[:count], max(state.fewest, state.support))
         state.passes = operator.read
 
 
@@ -158,7 +158,7 @@ def are_short(operator: Columns, c: Float, lam: float) -> bool:
     """Whether those columns that are needed first are sparse and short."""
     if not isinstance(operator.vectors, SparseVectors):
         return False
-    first = _worst(np.flatnonzero(np.abs(c) > lam), np.abs(c)[np.abs(c) > lam], FEWEST)
+    first = _worst(np.flatnonzero(np.abs(c) > lam), np.abs(c)[np.abs(c) > lam], FIRST)
     indptr = operator.vectors.indptr.view(np.int64)
     return bool(first.size) and float((indptr[first + 1] - indptr[first]).mean()) <= SHORT
 

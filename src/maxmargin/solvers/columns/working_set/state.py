@@ -60,6 +60,7 @@ class SetState(State):
     """The coefficients and slopes of the set, and what is known of all columns."""
 
     inner_share: ClassVar[float] = 0.01  # of the last gap over all columns: to what the gap on the set is lowered
+    fewest: ClassVar[int] = 50  # columns that are added at a time, or as many as are in the support
 
     terms: Terms
     gram: ColumnGram
