@@ -17,8 +17,8 @@ from maxmargin.estimators._machinery.sparse_least_squares import (
     SparseLeastSquaresRegressor,
 )
 from maxmargin.estimators.linear_regression import LinearRegression
-from maxmargin.loop.few import FewSolutions
 from maxmargin.loop.minimize import Callback
+from maxmargin.loop.solution import Solution
 from maxmargin.protocols import Float
 
 
@@ -137,8 +137,8 @@ class ElasticNet(SparseLeastSquaresRegressor):
     def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
         return None if self.debias else super()._few_terms(n, d)
 
-    def _keep_few(self, found: FewSolutions) -> None:
-        super()._keep_few(found)
+    def _keep_one(self, solution: Solution) -> None:
+        super()._keep_one(solution)
         self._forget_refit()
 
     def _keep(self, plan: Plan, solved: Results) -> None:

@@ -19,7 +19,7 @@ from maxmargin.loop.solution import Solution
 from maxmargin.operators import MatrixLike
 from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Float
-from maxmargin.threads import one_blas_thread
+from maxmargin.threads import one_blas_thread, workers_for
 
 
 class RegularisationPath(tuple[Any, ...]):
@@ -132,6 +132,7 @@ def enet_path(
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     solver: str = "auto",
     max_time: float | None = None,
+    n_jobs: int | None = None,
 ) -> RegularisationPath:
     """Coefficients of the elastic net for a list of strengths, each with a certificate.
 
@@ -179,6 +180,8 @@ def enet_path(
         Name of a solver.
     max_time : float, default=None
         Limit in seconds for the whole path; the best points so far are kept.
+    n_jobs : int, default=None
+        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
 
     Returns
     -------
@@ -191,7 +194,7 @@ def enet_path(
         alphas = n_alphas
     model = ElasticNet(
         l1_ratio=l1_ratio, fit_intercept=fit_intercept, precompute=precompute, positive=positive, bounds=bounds,
-        tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose,
+        tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
     with one_blas_thread:
         chain, weights, strengths = _checked(model, X, y, sample_weight, 100 if alphas is None else alphas, eps)
@@ -235,6 +238,7 @@ def _checked(
         max_iter=None if model.max_iter in (None, -1) else int(model.max_iter),
         deadline=math.inf if model.max_time is None else began + model.max_time,
         verbose=int(model.verbose),
+        workers=workers_for(model.n_jobs),
     )
     return chain, weights, falling(alphas, chain, eps)
 

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.few import FewSolutions
 from maxmargin.loop.minimize import Callback
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Operator
@@ -119,9 +119,9 @@ class LinearRegression(LeastSquaresRegressor):
     def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
         return None if self.positive or self.bounds is not None else (0.0, 0.0, None, 2.0)
 
-    def _keep_few(self, found: FewSolutions) -> None:
-        super()._keep_few(found)
-        self._singular = found.factor.reshape(self.coef_.size, self.coef_.size)
+    def _keep_one(self, solution: Solution) -> None:
+        self._singular = self._factor.reshape(solution.point.w.size, solution.point.w.size)
+        super()._keep_one(solution)
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)

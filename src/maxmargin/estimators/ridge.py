@@ -23,7 +23,6 @@ from maxmargin.estimators._machinery.moments import Moments
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import validate_parameters
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.few import FewSolutions
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -209,10 +208,10 @@ class Ridge(LeastSquaresRegressor):
             return None
         return 2.0 * float(self.alpha), 0.0, None, 2.0
 
-    def _keep_few(self, found: FewSolutions) -> None:
-        super()._keep_few(found)
+    def _keep_one(self, solution: Solution) -> None:
+        super()._keep_one(solution)
         self.__dict__.pop("_moments", None)
-        self.solver_ = found.solver
+        self.solver_ = solution.solver
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         plan = super()._divide(X, y, sample_weight)

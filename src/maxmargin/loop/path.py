@@ -74,11 +74,13 @@ def follow(
             if keeps and not over and deadline == math.inf and not interrupts.pending:
                 began, compiled = seconds_working(), seconds_compiling()
                 state = solver.start(problem, warm) if state is None else solver.follow(problem, state)  # type: ignore[attr-defined]
-                found = _solved(problem, solver, state, tol)
+                found = _solved(problem, solver, state, tol, interrupts)
                 if found is not None:
                     seconds, compiling = seconds_working() - began, seconds_compiling() - compiled
                     solution = _solution(solver, state, tol, seconds, compiling, *found)
             if solution is None:
+                if state is not None:
+                    warm = solver.point(problem, state)
                 left = None if deadline == math.inf else max(0.0, deadline - seconds_working())
                 solution = minimize(
                     problem, solver, tol=tol, max_iter=0 if over else max_iter, max_time=left, warm=warm,
@@ -89,7 +91,9 @@ def follow(
             yield solution
 
 
-def _solved(problem: Certifiable, solver: AnySolver, state: Any, tol: float) -> tuple[Point, Certificate] | None:
+def _solved(
+    problem: Certifiable, solver: AnySolver, state: Any, tol: float, interrupts: Interrupts
+) -> tuple[Point, Certificate] | None:
     """A point within the tolerance, if there is one after a few rounds."""
     tries = 0
     for _ in range(MOST_ROUNDS):
@@ -101,7 +105,7 @@ def _solved(problem: Certifiable, solver: AnySolver, state: Any, tol: float) -> 
             state.doubted, tries = True, tries + 1
             if tries > 2 or certificate.lost_in_rounding:
                 return None
-        if state.exhausted:
+        if state.exhausted or interrupts.pending:
             return None
         state = solver.advance(problem, state, UNLIMITED)
     return None

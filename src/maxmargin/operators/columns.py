@@ -12,7 +12,7 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.operators.rows import VANISHING_SQUARE, Matrix, Rows, is_sparse
+from maxmargin.operators.rows import TILE_ROWS, VANISHING_SQUARE, Matrix, Rows, is_sparse
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Array, Float, Index, Vectors
 from maxmargin.threads import Workers
@@ -82,7 +82,7 @@ class Columns:
     def apply(self, w: Float) -> Float:
         """``X w``."""
         used = np.flatnonzero(w)
-        if used.size * self.n_samples > TOGETHER:
+        if used.size * self.n_samples > TOGETHER or used.size > TILE_ROWS:
             return self.transposed.adjoint(w)
         z = np.zeros(self.n_samples)
         _combination(self.vectors, used, w, z)

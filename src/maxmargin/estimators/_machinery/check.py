@@ -63,11 +63,11 @@ def check_training_data(
         estimator.n_features_in_ = rows.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return rows, targets
-    if reset and estimator._by_columns and (columns := plain_columns(X)) is not None:
-        if (targets := plain_targets(y, columns.shape[0])) is not None:
-            estimator.n_features_in_ = columns.shape[1]
-            estimator.__dict__.pop("feature_names_in_", None)
-            return columns, targets
+    columns = plain_columns(X) if reset and estimator._by_columns else None
+    if columns is not None and (targets := plain_targets(y, columns.shape[0])) is not None:
+        estimator.n_features_in_ = columns.shape[1]
+        estimator.__dict__.pop("feature_names_in_", None)
+        return columns, targets
     if is_outlier_detector(estimator):
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:

@@ -1,4 +1,4 @@
-"""One least-squares problem for a list of penalties: a chain of fits, each of which starts where the last ended."""
+"""Least squares for a whole list of penalties: a chain of fits, each of which starts where the last ended."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from maxmargin.estimators._machinery.sparse_least_squares import sparse_penalty
 from maxmargin.loop.few import FewSolutions, are_few, few_solutions, no_limits
 from maxmargin.loop.path import follow
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Columns, Matrix
 from maxmargin.parts.losses import Squared
+from maxmargin.parts.penalties import L1, Bounded, ElasticNet
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Intercept, Penalty
@@ -22,6 +22,7 @@ from maxmargin.solvers import WorkingSet, solver_class
 from maxmargin.solvers.choice import choose
 from maxmargin.solvers.columns.few import largest_slope
 from maxmargin.solvers.solver import AnySolver
+from maxmargin.threads import Workers
 
 LEAST_ALPHA = 1e-15  # as scikit-learn's grid has where no penalty is needed to have all coefficients zero
 
@@ -41,11 +42,12 @@ class Chain:
     max_iter: int | None = None
     deadline: float = math.inf  # on the clock of `seconds_working`
     verbose: int = 0
+    workers: Workers | None = None
 
     @cached_property
     def columns(self) -> Columns:
         """The samples as columns; what one fit computes of them the next one finds."""
-        return Columns(self.X)
+        return Columns(self.X, self.workers)
 
     def penalty(self, alpha: float) -> Penalty:
         """The penalty of a strength."""
@@ -105,6 +107,12 @@ class Chain:
             )
         )  # fmt: skip
 
+    def solve_one(self, alpha: float) -> Solution:
+        """The solution for one strength."""
+        problem = self.pose(alpha)
+        (solution,) = follow(iter([problem]), self._solver(problem), tol=self.tol)
+        return solution
+
     def _solver(self, problem: Problem) -> AnySolver:
         return choose(problem).make() if self.solver == "auto" else solver_class(self.solver)()
 
@@ -112,3 +120,10 @@ class Chain:
 def coefficients(solutions: Sequence[Solution]) -> Float:
     """Coefficients, a column for each solution."""
     return np.array([solution.point.w for solution in solutions]).T
+
+
+def sparse_penalty(alpha: float, ratio: float, limits: tuple[Float, Float] | None) -> Penalty:
+    """``alpha (ratio |w|_1 + (1 - ratio) |w|^2 / 2)``, perhaps within limits."""
+    if limits is not None:
+        return Bounded(alpha, ratio, *limits)
+    return L1(alpha) if ratio == 1.0 else ElasticNet(alpha, ratio)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.operators.rows import LARGEST_VALUE, Sparse
+from maxmargin.operators.rows import LARGEST_VALUE, Sparse, sum_of_squares
 from maxmargin.protocols import Array, Index
 
 if TYPE_CHECKING:
@@ -100,5 +100,4 @@ def _two_classes(y: Array, low: float, high: float) -> tuple[Array, Index] | Non
 
 def _is_small(values: Array) -> bool:
     """Whether all values are finite, and none is so large that its square overflows, by one look at each of them."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(values @ values <= LARGEST_VALUE**2)
+    return sum_of_squares(values) <= LARGEST_VALUE**2

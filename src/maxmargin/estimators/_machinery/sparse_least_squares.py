@@ -12,15 +12,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
+from maxmargin.estimators._machinery.paths import Chain, sparse_penalty
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task, View
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.few import FewSolutions
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.operators.rows import LARGEST_VALUE, is_sparse
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L1, Bounded, ElasticNet
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Intercept, Operator, Penalty
+from maxmargin.protocols import Array, Float, Intercept, Operator
+from maxmargin.threads import workers_for
 
 SPARSE_CONSTRAINTS: dict[str, list[Any]] = {
     **LEAST_SQUARES_CONSTRAINTS,
@@ -75,9 +76,22 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
             return None
         return alpha, ratio, limits, 1.0 / n
 
-    def _keep_few(self, found: FewSolutions) -> None:
-        super()._keep_few(found)
-        self.dual_gap_ = self.solution_.certificate.gap
+    def _solved_at_once(self, X: Any, y: Float) -> Solution | None:
+        solution = super()._solved_at_once(X, y)
+        alpha, ratio = self._strengths
+        if solution is not None or alpha * ratio == 0.0 or self.max_iter not in (None, -1):
+            return solution
+        if self._few_terms(*X.shape) is None:
+            return None
+        chain = Chain(
+            X, y, np.full(len(y), 1.0 / len(y)), ratio, "free" if self.fit_intercept else None,
+            self._limits(X.shape[1]), float(self.tol), workers=workers_for(self.n_jobs),
+        )  # fmt: skip
+        return chain.solve_one(alpha)
+
+    def _keep_one(self, solution: Solution) -> None:
+        super()._keep_one(solution)
+        self.dual_gap_ = solution.certificate.gap
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what scikit-learn's estimator of the same name has, and what is known of the quality of the fit."""
@@ -94,13 +108,6 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         """Coefficients in a sparse array with a row for each target."""
         check_is_fitted(self)
         return sp.csr_array(np.atleast_2d(self.coef_))
-
-
-def sparse_penalty(alpha: float, ratio: float, limits: tuple[Float, Float] | None) -> Penalty:
-    """``alpha (ratio |w|_1 + (1 - ratio) |w|^2 / 2)``, perhaps within limits."""
-    if limits is not None:
-        return Bounded(alpha, ratio, *limits)
-    return L1(alpha) if ratio == 1.0 else ElasticNet(alpha, ratio)
 
 
 def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator as Model
 from maxmargin.estimators._machinery.check import class_weights
 from maxmargin.estimators._machinery.least_squares import LONGER, coefficient_limits, reach_of
 from maxmargin.estimators._machinery.multiclass import binary_tasks
+from maxmargin.estimators._machinery.paths import sparse_penalty
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.estimators._machinery.sparse_least_squares import sparse_penalty
 from maxmargin.estimators.certification.fitted import (
     Samples,
     codes_of,

@@ -190,7 +190,7 @@ def solve_on_set(
                 done = gap <= stop or idle > PATIENCE
                 memory[CYCLE] = 0
                 return DONE if done else LEFT, value, gap
-            gentle = light and memory[HARD] == 0
+            gentle = light and memory[HARD] == 0 and memory[SUPPORT] < LARGE
             for _ in range(1 if gentle else sweeps):
                 sweep(held, w, lam, mu, low, high, gentle)
             memory[SWEEPS] += 1 if gentle else sweeps
@@ -204,7 +204,7 @@ def solve_on_set(
                     S[size] = a
                     same = same and of_factor[size] == a
                     size += 1
-            if size == 0:
+            if size == 0 or size * size > A.shape[0]:
                 break
             if memory[WAITING] == 1:
                 memory[WAITING] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
@@ -58,6 +58,9 @@ class Terms(NamedTuple):
 @dataclass(kw_only=True)
 class SetState(State):
     """The coefficients and slopes of the set, and what is known of all columns."""
+
+    inner_share: ClassVar[float] = 0.01  # of the last gap over all columns: to what the gap on the set is lowered
+    fewest: ClassVar[int] = 50  # columns that are added at a time, or as many as are in the support
 
     terms: Terms
     gram: ColumnGram
