@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -54,7 +55,12 @@ class RowsView:
     """Samples as rows of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, rows_of(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Features:
+        """All samples."""
+        return rows_of(self.X, self.workers)
 
     def of(self, task: Task) -> Features:
         """The samples of a task."""
@@ -65,11 +71,24 @@ class ColumnsView:
     """Samples as columns of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, Columns(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Columns:
+        """All samples."""
+        return Columns(self.X, self.workers)
 
     def of(self, task: Task) -> Columns:
         """The samples of a task."""
         return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
+
+
+class SeparateColumnsView(ColumnsView):
+    """The same for tasks that are solved side by side: none sees what the others know of the columns' products."""
+
+    def of(self, task: Task) -> Columns:
+        """The samples of a task."""
+        return super().of(task).separate()
 
 
 class ShardView:

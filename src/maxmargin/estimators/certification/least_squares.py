@@ -9,9 +9,10 @@ import sklearn.svm
 from sklearn.base import BaseEstimator as Model
 
 from maxmargin.estimators._machinery.check import class_weights
-from maxmargin.estimators._machinery.least_squares import LONGER, coefficient_limits, reach_of
+from maxmargin.estimators._machinery.least_squares import LONGER, reach_of
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Task
+from maxmargin.estimators._machinery.problems import limits_of
 from maxmargin.estimators.certification.fitted import (
     Samples,
     codes_of,
@@ -97,7 +98,7 @@ def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, k: int, 
     alphas = np.ravel(getattr(model, "alpha_", getattr(model, "alpha", 0.0)))
     alpha = float(alphas[k if alphas.size > 1 else 0])
     d = data.X.shape[1]
-    limits = coefficient_limits(d, getattr(model, "positive", False), getattr(model, "bounds", None))
+    limits = limits_of(model, d)
     reach = np.maximum(reach_of(rows, y, intercept), LONGER * np.abs(point.w)) if alpha == 0.0 else np.full(d, np.inf)
     if limits is None:
         penalty: Penalty = L2(2.0 * alpha) if alpha > 0.0 else Unpenalised(reach)

@@ -13,6 +13,7 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, Bounded, ElasticNet, strengths
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
+from maxmargin.solvers.columns.quadratic import GramHeld
 from maxmargin.solvers.columns.set_loops import (
     CYCLE,
     FACTOR,
@@ -21,7 +22,6 @@ from maxmargin.solvers.columns.set_loops import (
     USABLE,
     solve_on_set,
 )
-from maxmargin.solvers.columns.quadratic import GramHeld
 from maxmargin.solvers.solver import State
 from maxmargin.threads import go_on
 
