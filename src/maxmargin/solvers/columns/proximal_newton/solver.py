@@ -28,6 +28,7 @@ from maxmargin.solvers.solver import Needs, Solver
 
 FEWEST = 100  # columns that are added at a time, or as many as are in the support
 INNER_SHARE = 0.1  # of the last gap over all columns: to what that of the model is lowered
+TIGHTER = 1e-3  # after an iteration without progress
 LARGE = 400  # columns: then sweeps over sparse ones take less time than the matrix of their products
 NEAR, NOT_FAR = 2e-2, 0.05  # relative gaps: then this matrix pays, and if it falls slowly
 SLOW = 0.8
@@ -128,7 +129,7 @@ class ProximalNewton(Solver[Problem, ProximalState]):
         if rough or W.size > TOO_LARGE:
             target, means = state.model_by_residuals(copy, centred)
         else:
-            target, means = state.model_by_matrix(copy, centred, INNER_SHARE * state.gap)
+            target, means = state.model_by_matrix(copy, centred, INNER_SHARE * TIGHTER**state.idle * state.gap)
         w, v = state.w[copy.W], state.v[copy.W]
         dw = target - w
         change_of_b = -float(means @ dw) if centred else 0.0
