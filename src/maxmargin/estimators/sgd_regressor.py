@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearRegressor
+from maxmargin.estimators._machinery.plan import regression_task
 from maxmargin.estimators._machinery.stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import MatrixLike

@@ -5,6 +5,7 @@ from __future__ import annotations
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
 from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
 from maxmargin.solvers.columns.homotopy import Homotopy as Homotopy
+from maxmargin.solvers.columns.proximal_newton import ProximalNewton as ProximalNewton
 from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert

@@ -197,7 +197,8 @@ def table(traits: Traits) -> Choice:
     least squares with an L2 penalty or none, few linear equations  ``cholesky``         ``svd``
     the same, many                                                  ``conjugate_gradients``
     the squared loss and a penalty with an L1 part, by columns      ``working_set``
-    a penalty with an L1 part                                       ``smoothed``
+    other losses without kinks and such a penalty, by columns       ``proximal_newton``
+    a penalty with an L1 part, by rows                              ``smoothed``
     clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
     clients                                                         ``newton``
     more than 1000 features, in memory                              ``dual_coordinate``  ``blocks``, ``pivoting``
@@ -238,6 +239,9 @@ def table(traits: Traits) -> Choice:
         return _for_linear_equations(t)
     if t.l1 and t.columns and t.squares:
         return Choice("working_set", "few columns will have a coefficient, and the problem over them is solved exactly")
+    if t.l1 and t.columns and not t.kinked:
+        few = "few columns will have a coefficient, and models of the loss on these need few iterations"
+        return Choice("proximal_newton", few)
     if t.l1:
         return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
     return _for_clients(t) if t.clients else _for_rows(t)

@@ -81,10 +81,6 @@ class LeastSquares(LinearMachine):
         views: list[View] = [RowsView(plan.X, plan.workers), ColumnsView(plan.X, plan.workers)]
         return views if self._limits(plan.X.shape[1]) is None else views[::-1]
 
-    def _limits(self, d: int) -> tuple[Float, Float] | None:
-        """The smallest and the largest value of each coefficient, if there are limits."""
-        return coefficient_limits(d, getattr(self, "positive", False), getattr(self, "bounds", None))
-
     def _least_squares(self, operator: Operator, y: Float, s: Float, alpha: float, intercept: Intercept) -> Problem:
         """``sum_i s_i/2 (x_i.w + b - y_i)^2 + alpha |w|^2``; without a penalty among coefficients within some reach."""
         features: Any = operator
@@ -257,26 +253,6 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         self._keep_functions(plan, solved)
         if plan.y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-
-
-def coefficient_limits(d: int, positive: bool, bounds: Any) -> tuple[Float, Float] | None:
-    """The smallest and the largest value of each of ``d`` coefficients; ``None`` if there are no limits."""
-    if not positive and bounds is None:
-        return None
-    low, high = np.full(d, 0.0 if positive else -np.inf), np.full(d, np.inf)
-    if bounds is not None:
-        try:
-            given = [np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in bounds]
-            least, most = given
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"bounds must be a pair of numbers or of arrays of {d} numbers, the smallest and the largest value of "
-                f"each coefficient; got {bounds!r}."
-            ) from None
-        if not ((least <= 0.0) & (most >= 0.0)).all():
-            raise ValueError("bounds must have a lower end of at most 0 and an upper one of at least 0 everywhere.")
-        low, high = np.maximum(low, least), np.minimum(high, most)
-    return low, high
 
 
 def reach_of(features: Features, y: Float, intercept: Intercept) -> Float:

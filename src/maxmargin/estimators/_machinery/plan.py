@@ -137,6 +137,14 @@ class ColumnsView:
         return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
 
 
+class SeparateColumnsView(ColumnsView):
+    """The same for tasks that are solved side by side: none sees what the others know of the columns' products."""
+
+    def of(self, task: Task) -> Columns:
+        """The samples of a task."""
+        return super().of(task).separate()
+
+
 class ShardView:
     """The rows of this client and, through its communicator, those of all others."""
 

@@ -17,7 +17,7 @@ from sklearn.base import is_outlier_detector
 from maxmargin.estimators._machinery.check import refuse_chunks
 from maxmargin.estimators._machinery.multiclass import by_pair
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.estimators._machinery.problems import certificate_at, l1_share, street_certificate
+from maxmargin.estimators._machinery.problems import certificate_at, l1_share, limits_of, street_certificate
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.numerics.selection import least
@@ -98,7 +98,8 @@ def intercept_of(model: Model, automatic: Intercept) -> Intercept:
 def norm_formula(model: Model) -> str:
     """The penalty of a linear model, as a formula."""
     r = l1_share(model)
-    return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+    norm = {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+    return norm if limits_of(model, int(np.shape(model.coef_)[-1])) is None else f"{norm} within limits of w"
 
 
 def tasks_with_variables(model: Model, tasks: Sequence[Task], n: int) -> Iterator[tuple[Task, Float, float]]:
