@@ -131,6 +131,28 @@ def test_ties_duplicates_and_dependent_columns(n, d, seed, kind, fit_intercept, 
         assert not positive or (coef >= 0.0).all()
 
 
+@pytest.mark.parametrize("distance", [1e-4, 1e-7, 1e-8, 1e-9, 1e-12])
+@pytest.mark.parametrize("positive", [False, True])
+def test_columns_that_nearly_repeat_each_other(distance, positive):
+    """Copies with noise: every point has a small gap, or the path ends and says that rounding would decide."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(30, 30)), rng.normal(size=30)
+        path = lasso_homotopy(np.hstack([X, X + distance * rng.normal(size=X.shape)]), y, positive=positive)
+        assert path.ending == "nothing is left of the penalty" or path.alphas[-1] < 1e-4 * path.alphas[0]
+        for alpha in path.alphas[path.alphas > 1e-3 * path.alphas[0]]:
+            assert path.certificate(alpha).relative_gap <= 1e-6
+
+
+def test_powers_of_a_number():
+    """Columns so nearly dependent that the normal equations have lost all digits: the factor keeps them."""
+    x = np.random.default_rng(0).random(40)
+    path = lasso_homotopy(np.vander(x, 12), np.sin(9.0 * x))
+    assert path.alphas[-1] < 1e-5 * path.alphas[0]
+    for alpha in path.alphas[path.alphas > 1e-5 * path.alphas[0]]:
+        assert path.certificate(alpha).relative_gap <= 1e-6
+
+
 def test_the_end_of_the_path_is_least_squares():
     """3-05, E3-8: of full rank the solution, else one with the smallest sum of sizes; non-negative: that of NNLS."""
     X, y = DIABETES

@@ -371,8 +371,8 @@ def _follow(state: PathState, record: _Record, limits: Limits) -> str:
         if limits.enough(state):
             return "it was long enough"
         state.settle()
-        if state.circling:
-            return "rounding errors let features enter and leave in a circle"
+        if state.lost:
+            return "the columns that count are so nearly dependent that rounding errors would decide"
         if state.size > limits.features:
             return f"a feature more than {limits.features} would enter"
         state.go(limits.alpha)

@@ -20,11 +20,9 @@ def append_row(L: Float, size: int, products: Float, diagonal: float) -> float:
     Sets: row ``size`` of ``L``.
     """
     new, left = L[size], diagonal
+    new[:size] = products[:size]
+    solve_lower(L, size, new)
     for i in range(size):
-        other, total = L[i], products[i]
-        for k in range(i):
-            total -= other[k] * new[k]
-        new[i] = total / other[i]
         left -= new[i] * new[i]
     if left > 0.0:
         new[size] = math.sqrt(left)
@@ -47,16 +45,28 @@ def remove_row(L: Float, size: int, gone: int) -> None:
 
 
 @compiled
-def solve_in_place(L: Float, size: int, b: Float) -> None:
-    """Sets: ``b`` to ``(L L^T)^-1 b``."""
+def solve_lower(L: Float, size: int, b: Float) -> None:
+    """Sets: ``b`` to ``L^-1 b``."""
     for i in range(size):
         row, total = L[i], b[i]
         for k in range(i):
             total -= row[k] * b[k]
         b[i] = total / row[i]
+
+
+@compiled
+def solve_upper(L: Float, size: int, b: Float) -> None:
+    """Sets: ``b`` to ``L^-T b``."""
     for i in range(size - 1, -1, -1):
         row = L[i]
         b[i] /= row[i]
         x = b[i]
         for k in range(i):
             b[k] -= x * row[k]
+
+
+@compiled
+def solve_in_place(L: Float, size: int, b: Float) -> None:
+    """Sets: ``b`` to ``(L L^T)^-1 b``."""
+    solve_lower(L, size, b)
+    solve_upper(L, size, b)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from maxmargin.numerics.balance import balanced
-from maxmargin.numerics.growing_cholesky import append_row, remove_row, solve_in_place
+from maxmargin.numerics.growing_cholesky import append_row, remove_row, solve_in_place, solve_lower, solve_upper
 from maxmargin.numerics.rounding import DOUBLE
 from maxmargin.operators import Columns
 from maxmargin.operators.column_gram import ColumnGram
@@ -25,12 +25,16 @@ from maxmargin.solvers.solver import State
 
 TIE = 1e-10  # relative: columns that reach the limit within this of each other reach it together
 SLACK = 1e-9  # of the rate at which a column passes the limit: less is rounding
-PIVOT = 1e-13  # of the square of a column: what is less than that beside the support lies in its span
+PIVOT = 1e-8  # of the length of a column: what is less than that beside the support lies in its span
+CLOSE = 1e-4  # of the square of a column: what is less than that beside the support is computed again, as a vector
 CONSTANT = 1e-14  # of the square of a column: what is less than that after centring is rounding
 REFRESH = 8  # breakpoints after which slopes are computed anew
+LOST = 1e-4  # of these rates: if more is left than this, rounding decides what enters and what leaves
 SETTLED = 1e-11  # of the rates of the support, which should be 1 or -1: what is farther off is corrected
 CORRECTIONS = 2
+ORTHOGONALISATIONS = 2
 END = 1e-12  # of the first strength: what is below is zero
+MOST_PAUSES = 16  # steps of length zero, after which columns that leave are left out
 ROOM = 64  # columns in the support, at first
 MOST_CHANGES = 8  # times the columns at the limit: so many changes at one breakpoint are a circle made by rounding
 
@@ -65,13 +69,13 @@ class PathState(State):
     member: Array = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     barred: Array = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     stale: bool = True  # whether the rates are those of another support
-    circling: bool = False
+    lost: bool = False  # whether rounding has decided
     first: float = 0.0
 
     def __post_init__(self) -> None:
         d = self.columns.n_features
         self.member, self.barred = np.zeros(d, dtype=np.bool_), np.zeros(d, dtype=np.bool_)
-        self.a, self._v = np.zeros(d), np.zeros(self.at_zero.size)
+        self.a, self._v, self._pauses = np.zeros(d), np.zeros(self.at_zero.size), 0
         self._make_room(ROOM)
         self.lengths = self.columns.column_lengths() * math.sqrt(float(self.gram.h.max(initial=0.0)))
         self.alpha = self.at_zero.copy()
@@ -79,13 +83,13 @@ class PathState(State):
         self.lam = max(float(self.c[self.up].max(initial=0.0)), float(-self.c[self.down].min(initial=0.0)))
         if self.lam <= float(self._blur().max(initial=0.0)):
             self.lam = 0.0  # nothing but rounding
-        self.first, self._pauses = self.lam, 0
+        self.first = self.lam
         self.passes = self.columns.read
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing left of the penalty, or rounding keeps the path from going on."""
-        return self.lam <= 0.0 or self.circling
+        return self.lam <= 0.0 or self.lost
 
     @property
     def exhausted(self) -> bool:
@@ -109,21 +113,20 @@ class PathState(State):
 
     def settle(self) -> None:
         """Find the support, and the direction, for a ``lam`` that is a little smaller. Sets: nearly everything."""
-        for i in range(self.size - 1, -1, -1):
-            if self.w[i] == 0.0:
-                self._leave(i)
+        self._let_zeros_go()
         changes, most = 0, 0
-        while True:
+        while not self.lost:
             if self.stale:
                 self._turn()
+            if self._unsettled() > LOST:
+                self._refuse_the_newest()
+                continue
             j, sign = self._most_eager()
             if j < 0:
                 return
             most = max(most, MOST_CHANGES * (self._at_the_limit() + 8))
             changes += 1
-            if changes > most:
-                self.circling = True
-                return
+            self.lost = changes > most
             self._enter(j, sign)
 
     def go(self, until: float = 0.0) -> None:
@@ -142,14 +145,15 @@ class PathState(State):
         self.alpha -= step * self._v
         self.iterations += 1
         self._pauses = self._pauses + 1 if step == 0.0 else 0
-        self.circling = self._pauses > MOST_CHANGES * (self.size + 8)
-        if self.iterations % REFRESH == 0 or self.lam <= until:
+        self.lost = self._pauses > MOST_PAUSES + MOST_CHANGES * (self.size + 8)
+        if self.iterations % REFRESH == 0 or self.lam <= until or self._unsettled() > SLACK:
             self.refresh()
         self.passes = self.columns.read
 
     def refresh(self) -> None:
         """Correct what rounding did to the point. Sets: ``w, alpha, c``."""
-        for _ in range(CORRECTIONS if self.size else 1):
+        for _ in range(CORRECTIONS):
+            self._let_zeros_go()
             self._residuals()
             missing = np.empty(self.size)
             some_products(self.columns.vectors, self.features, self._balanced(self.alpha), missing)
@@ -158,10 +162,25 @@ class PathState(State):
                 break
             solve_in_place(self.L, self.size, missing)
             w = self.coefficients + missing
-            w[(w * self.signs[: self.size] < 0.0) | (self.coefficients == 0.0)] = 0.0
-            self.w[: self.size] = w
+            self.w[: self.size] = np.where(w * self.signs[: self.size] > 0.0, w, 0.0)
         self._residuals()
         self.c = self.columns.adjoint(self._balanced(self.alpha))
+
+    def _refuse_the_newest(self) -> None:
+        """Take out the column that has just entered, and leave it out, if it makes the support nearly dependent."""
+        k = self.size - 1
+        if k < 0 or self.w[k] != 0.0 or self.L[k, k] ** 2 > CLOSE * float(self.lengths[self.support[k]]) ** 2:
+            self.lost = True
+            return
+        j = self.support[k]
+        self._leave(k)
+        self.barred[j] = True
+
+    def _let_zeros_go(self) -> None:
+        """Take out the columns whose coefficients are zero. Sets: the support and its factor."""
+        for i in range(self.size - 1, -1, -1):
+            if self.w[i] == 0.0:
+                self._leave(i)
 
     def _residuals(self) -> None:
         """Sets: ``alpha``."""
@@ -250,20 +269,54 @@ class PathState(State):
         products, own, k = row[self.gram.place[self.features]], float(row[self.gram.place[j]]), self.size
         if own <= CONSTANT * float(self.lengths[j]) ** 2:
             return False
-        if append_row(self.L, k, products, own + self.mu) <= PIVOT * (own + self.mu):
-            return False
         self.support[k], self.w[k], self.u[k], self.signs[k] = j, 0.0, 0.0, sign
+        square = append_row(self.L, k, products, own + self.mu)
+        if square <= CLOSE * (own + self.mu):
+            square = self._beside_the_support(k, products)
+        if square <= PIVOT**2 * (own + self.mu):
+            return False
         self.member[j] = True
         self.size += 1
         return True
 
+    def _beside_the_support(self, k: int, products: Float) -> float:
+        """The square of what the others leave of column ``k`` of the support, from the vector that is left.
+
+        Products alone have lost half of the digits. The vector tells how far from orthogonal it is to the others, and
+        that corrects the row of the factor, as in the method of semi-normal equations (Bjoerck). Sets: row ``k``.
+        """
+        row, h, columns = self.L[k], self.gram.h, self.support[: k + 1]
+        row[:k] = products
+        solve_lower(self.L, k, row)
+        shares = np.ones(k + 1)
+        shares[:k] = -row[:k]
+        solve_upper(self.L, k, shares)
+        left, missing = np.empty(h.size), np.empty(k)
+        for attempt in range(ORTHOGONALISATIONS + 1):
+            combination(self.columns.vectors, columns, shares, h, self.centred, left)
+            if attempt == ORTHOGONALISATIONS:
+                break
+            some_products(self.columns.vectors, columns[:k], self._balanced(left), missing)
+            missing += self.mu * shares[:k]
+            solve_lower(self.L, k, missing)
+            row[:k] += missing
+            solve_upper(self.L, k, missing)
+            shares[:k] -= missing
+        used = h > 0.0
+        square = float(left[used] @ (left[used] / h[used])) + self.mu * float(shares @ shares)
+        row[k] = math.sqrt(square)
+        return square
+
     def _leave(self, i: int) -> None:
         """Take out a column of the support. What depended on it may be needed now. Sets: the support and its factor."""
-        k = self.size
-        self.member[self.support[i]] = False
+        k, gone = self.size, self.support[i]
+        self.member[gone] = False
         remove_row(self.L, k, i)
         for array in (self.support, self.w, self.u, self.signs):
             array[i : k - 1] = array[i + 1 : k]
         self.size -= 1
-        self.barred[:] = False
+        if self._pauses <= MOST_PAUSES:
+            self.barred[:] = False
+        else:  # they take turns without getting anywhere: what leaves stays out
+            self.barred[gone] = True
         self.stale = True

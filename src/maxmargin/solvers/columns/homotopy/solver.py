@@ -81,7 +81,7 @@ class Homotopy(Solver[Problem, PathState]):
         else:
             state.refresh()
             state.iterations += 1
-            state.circling = True  # nothing else can be done
+            state.lost = True  # nothing else can be done
         if state.lam <= lam:
             self._arrive(problem, state)
         return state
