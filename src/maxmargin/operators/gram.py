@@ -18,7 +18,7 @@ from maxmargin.numerics.rounding import DOUBLE, roundings
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.few import are_few, few_values
 from maxmargin.operators.points import DensePoints, Points, points_of
-from maxmargin.operators.rows import Matrix, checked_values, dense64, is_sparse, rows_as_bytes
+from maxmargin.operators.rows import Matrix, asymmetry, checked_values, dense64, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.protocols import Array, Float, Index, Kernel
@@ -282,6 +282,7 @@ class GivenGram(Gram):
     def write_rows(self, samples: Index, columns: Index, scale: float, shift: float, out: Array, slots: Index) -> None:
         """``out[slots] = scale * K[samples, columns] + shift``."""
         for part in stretches(samples.size, max(1, LEFT_VALUES // max(1, columns.size))):
+            go_on()
             out[slots[part]] = scale * self.between(samples[part], columns) + shift
 
     def sums(self, weights: Float, columns: Index) -> Float:
@@ -289,6 +290,7 @@ class GivenGram(Gram):
         support = np.flatnonzero(weights)
         out = np.zeros(columns.size)
         for part in stretches(support.size, max(1, LEFT_VALUES // max(1, columns.size))):
+            go_on()
             out += weights[support[part]] @ self.between(support[part], columns)
         return out
 
@@ -330,9 +332,7 @@ class PrecomputedGram(GivenGram):
 
     @cached_property
     def _asymmetry(self) -> float:
-        parts = stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples)))
-        differences = (abs(self.K[part] - self.K[:, part].T) for part in parts)
-        return float(max((difference.max() for difference in differences if difference.size), default=0.0))
+        return asymmetry(self.K)
 
     def diagonal(self) -> Float:
         """``K[i, i]``."""

@@ -144,6 +144,11 @@ class Problem:
         return getattr(self.operator, "total_samples", self.y.size)
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: with every kernel that is positive semi-definite, and over rows."""
+        return not self.kernelised or self.gram.positive
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other: always."""
         return True
@@ -247,7 +252,7 @@ class Problem:
             passes += self.operator.passes(alpha)
         conjugate, error = self._conjugate_penalty(alpha, z, errors, sums)
         dual = -sums.conjugates - conjugate
-        if not self.gram.positive or dual - error > self.value_of_zero:
+        if not self.convex or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return certificate_of(sums.losses + penalty, dual, primal_error, error, passes, sums.least)
 

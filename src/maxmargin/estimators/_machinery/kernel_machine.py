@@ -77,8 +77,20 @@ class KernelMachine(CertifiedEstimator):
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
             as_rows = isinstance(plan.view, RowsView)
             w = np.array([function.w for function in functions]) if as_rows else None
-            self._coef = linear_coefficients(self.support_vectors_, self.dual_coef_) if w is None else w
+            self._coef = self._summed(plan, functions) if w is None else w
         self._keep_certificates([one.solution for one in solved])
+
+    def _summed(self, plan: Plan, functions: Sequence[Function]) -> Float:
+        """Coefficients of the features from expansions over rows, which may be far from zero and cancel.
+
+        The expansion that was certified is summed, and the sum divided: to divide its terms would round each of them.
+        """
+        expansions, margins = np.zeros((len(functions), plan.X.shape[0])), np.ones((len(functions), 1))
+        for k, (task, function) in enumerate(zip(plan.tasks, functions, strict=True)):
+            expansions[k, task.members] = function.alpha
+            if function.undivided is not None:
+                expansions[k, task.members], margins[k] = function.undivided, function.width
+        return linear_coefficients(self.support_vectors_, expansions[:, self.support_]) / margins
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         super()._keep_certificates(solutions)
