@@ -141,6 +141,7 @@ class Ridge(LeastSquaresRegressor):
 
         Only sums over the samples are kept, a matrix of the size of the features. They are enough for the best
         coefficients and for their certificate, which is about all samples; the result is that of `fit`, up to rounding.
+        `fit` keeps no sums: after it, the first call begins anew, and warns.
 
         Parameters
         ----------
@@ -157,8 +158,16 @@ class Ridge(LeastSquaresRegressor):
             The fitted estimator.
 
         """
+        begins_anew = self.__sklearn_is_fitted__() and "_moments" not in vars(self)
         with all_or_nothing(self):
             self._adapt(X, y, sample_weight)
+        if begins_anew:
+            warnings.warn(
+                "fit keeps no sums to go on from, so that partial_fit has begun anew, with these samples only: pass "
+                "the samples of fit to partial_fit, too.",
+                UserWarning,
+                stacklevel=2,
+            )
         for note in check.notes_on_convergence(self, np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
@@ -167,8 +176,6 @@ class Ridge(LeastSquaresRegressor):
         """Add to the sums, and solve. Sets: the fitted attributes."""
         began, kept = seconds_working(), vars(self).get("_moments")
         validate_parameters(self)
-        if kept is None and self.__sklearn_is_fitted__():
-            raise ValueError("fit keeps no sums to go on from; pass its samples to partial_fit of a new Ridge instead.")
         X, y = check.check_training_data(self, X, y, reset=kept is None)
         X = check.refuse_chunks(X, "partial_fit", "call it with each of its chunks()")
         weights, targets = check.check_sample_weight(self, X, sample_weight), check.check_targets(self, y)
