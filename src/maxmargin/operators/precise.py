@@ -13,7 +13,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.numerics.doubled import DOUBLED, add_rows, products_of_rows, sums_of_decay, sums_of_powers
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.operators.gram import GivenGram, Gram, KernelGram, Prepared, StoredGram
+from maxmargin.operators.given import GivenGram
+from maxmargin.operators.gram import Gram, KernelGram, Prepared, StoredGram
 from maxmargin.operators.rows import Matrix, Rows, dense64, is_sparse, scores_of
 from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial
 from maxmargin.protocols import Array, Float, Index

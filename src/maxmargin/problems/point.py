@@ -43,7 +43,7 @@ class Point:
     alpha: Float | None = None
 
     def or_zero(self) -> Point:
-        """This point, or zero in its place if some of its numbers are none."""
+        """The point itself, or zero in its place if some of its numbers are none."""
         alpha = np.zeros(0) if self.alpha is None else self.alpha
         if np.isfinite(self.w).all() and math.isfinite(self.b) and np.isfinite(alpha).all():
             return self
