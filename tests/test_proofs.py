@@ -154,6 +154,12 @@ def test_a_start_that_is_no_number_is_replaced():
     assert solution.certificate.primal == 80.0
 
 
+def test_whole_numbers_are_parameters_as_any_others():
+    one, same = (SVC(C=C, gamma=gamma).fit(Z, CLASSES) for C, gamma in ((10, 1), (10.0, 1.0)))
+    np.testing.assert_array_equal(one.dual_coef_, same.dual_coef_)
+    assert one.solution_.certificate == same.solution_.certificate
+
+
 def test_only_squared_losses_have_a_least_value():
     s = np.full(20, 1e-200)
     for loss in (Hinge(), Logistic(), EpsilonInsensitive(), SquaredEpsilonInsensitive()):

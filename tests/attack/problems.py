@@ -57,6 +57,8 @@ def case(seed, number):
         made.X = X if rng.random() < 0.6 else sp.csr_matrix(X)
     else:
         made.X = stored(rng, X, notes)
+    if rng.random() < 0.1:
+        made.params = {name: whole(value) for name, value in params.items()}
     if rng.random() < 0.03:
         spoil(rng, made)
     if name in CLASSIFIERS and rng.random() < 0.2:
@@ -123,6 +125,11 @@ DEFECTS: dict[str, Callable] = {
 }
 
 
+def whole(value):
+    """A parameter as an int if it is one."""
+    return int(value) if type(value) is float and 1.0 <= value <= 1e15 and value == int(value) else value
+
+
 def spoil(rng, made):
     """Something that has to be refused: one number that is none."""
     wrong = float(rng.choice([np.nan, np.inf, -np.inf]))
@@ -138,7 +145,7 @@ def spoil(rng, made):
         made.weights = np.ones(made.X.shape[0])
         made.weights[0] = wrong
     else:
-        name = str(rng.choice([name for name, value in made.params.items() if type(value) is float]))
+        name = str(rng.choice([name for name, value in made.params.items() if type(value) in (int, float)]))
         made.params[name] = float(rng.choice([-1.0, 0.0, np.nan, -np.inf]))
 
 

@@ -92,6 +92,15 @@ DEFECTS |= {
     "huge kernel values": Case(
         "KernelRidge", {"kernel": "linear", "alpha": 1e-3, "solver": "kernel_coordinate"}, 1e90 * Z, TARGETS
     ),
+    "hard margin of large numbers": Case(
+        "SVC",
+        {"tol": 1e-12, "kernel": "linear", "C": np.inf, "solver": "decomposition"},
+        np.array([[-858115876071.0, 846770723.0], [2167193915955.0, 881772642.0], [-21665427411.0, 273472928.0]]),
+        np.array([1, 1, 0]),
+    ),
+    "hard margin with weights": Case(
+        "DistributedSVC", {"C": np.inf, "n_clients": 2}, Z, (Z[:, 0] > 0).astype(int), 1.0 * (np.arange(80) % 3 > 0)
+    ),
     "a sample that decides alone": Case("RidgeCV", {"alphas": [1e-300]}, 1e90 * Z[:4], TARGETS[:4]),
 }
 

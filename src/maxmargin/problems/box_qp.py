@@ -82,6 +82,11 @@ class BoxQP:
             shift=problem.penalised_column**2 / problem.lam,
         )
 
+    @property
+    def of_street(self) -> bool:
+        """Whether it has one group for each class, and users get its function divided by its margin."""
+        return self.totals.size == 2 and not self.of_tube
+
     def expansion(self, a: Float) -> Float:
         """Coefficients over the samples: the variables of each sample added up."""
         return np.bincount(self.sample, weights=a, minlength=self.gram.n_samples).astype(np.float64, copy=False)
@@ -142,6 +147,11 @@ class BoxQP:
         judged, f = vars(self).get("_judged", (None, a))
         precise: BoxQP = vars(self).get("_precise", self)  # of `problems.precise`, if it was needed
         return f if judged is not None and np.array_equal(judged, a) else precise.scores(a)
+
+    @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: with every kernel that is positive semi-definite."""
+        return self.gram.positive
 
     @property
     def separable(self) -> bool:
@@ -205,7 +215,7 @@ class BoxQP:
         self, primal: float, dual: float, primal_error: float, dual_error: float, passes: float = 0.0
     ) -> Certificate:
         """Of two values and their errors: without weak duality, or above the value of zero, the dual bounds nothing."""
-        if not self.gram.positive or dual - dual_error > self.value_of_zero:
+        if not self.convex or dual - dual_error > self.value_of_zero:
             dual = -math.inf
         return certificate_of(primal, dual, primal_error, dual_error, passes)
 

@@ -66,6 +66,11 @@ class SoftmaxProblem:
         return self.intercept == "free"
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: always."""
+        return True
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return True

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.estimators._machinery.recognise import plain_columns, plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
-from maxmargin.operators.rows import LARGEST_VALUE, is_sparse, squared_lengths, vectors_of
+from maxmargin.operators.rows import LARGEST_VALUE, asymmetry, is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.wording import Wording
@@ -288,7 +288,7 @@ def _checked(estimator: CertifiedEstimator, per_class: Float) -> Float:
 
 
 def _finite_C(estimator: object) -> float:
-    C = getattr(estimator, "C", 1.0)
+    C = float(getattr(estimator, "C", 1.0))
     return C if math.isfinite(C) else 1.0
 
 
@@ -349,9 +349,9 @@ def check_kernel_matrix(K: Matrix) -> None:
             f"A precomputed kernel must be a square matrix of shape (n_samples, n_samples) when fitting; "
             f"got {K.shape[0]} x {K.shape[1]}."
         )
-    difference, size = (abs(K - K.T).data, abs(K.data)) if is_sparse(K) else (abs(K - K.T), abs(K))
-    largest = float(difference.max(initial=0.0))
-    if largest > 1e-6 * float(size.max(initial=1.0)):
+    values = K.data if is_sparse(K) else K
+    largest = asymmetry(K)
+    if largest > 1e-6 * max(1.0, -float(values.min(initial=0.0)), float(values.max(initial=0.0))):
         raise ValueError(
             f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
             f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."

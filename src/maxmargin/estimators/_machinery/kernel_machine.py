@@ -96,11 +96,18 @@ class KernelMachine(CertifiedEstimator):
         self.shape_fit_ = X.shape
         if self.kernel == "linear":
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
-            own = solved.of_features
-            self._coef = solved.coefficients if own else linear_coefficients(self.support_vectors_, self.dual_coef_)
+            self._coef = solved.coefficients if solved.of_features else self._summed(plan, solved)
         self._training = Training.of(plan)
         solved.keep(self)
         self.fit_status_ = int(not self.duality_gap_ <= self.tol)
+
+    def _summed(self, plan: Plan, solved: Results) -> Float:
+        """Coefficients of the features from expansions over rows, which may be far from zero and cancel.
+
+        The expansion that was certified is summed, and the sum divided: to divide its terms would round each of them.
+        """
+        expansions, margins = solved.undivided(plan.tasks, plan.X.shape[0])
+        return linear_coefficients(self.support_vectors_, expansions[:, self.support_]) / margins
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         super()._keep_certificates(solutions)

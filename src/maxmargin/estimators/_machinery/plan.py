@@ -96,6 +96,7 @@ class Function(NamedTuple):
     b: float
     alpha: Float | None
     width: float = 1.0  # the margin by which the function was divided, 0 if it has none, or half the width of a tube
+    undivided: Float | None = None  # the expansion before it was divided by its margin
 
 
 class View(Protocol):

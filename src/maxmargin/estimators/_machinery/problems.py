@@ -173,7 +173,7 @@ def divided(point: Point, b: float, rho: float) -> Function:
     assert point.alpha is not None
     if rho <= SMALLEST_MARGIN:
         return Function(point.w, b, point.alpha, 0.0)
-    return Function(point.w / rho, b / rho, point.alpha / rho, rho)
+    return Function(point.w / rho, b / rho, point.alpha / rho, rho, point.alpha)
 
 
 def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Function:
