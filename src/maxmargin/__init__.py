@@ -6,7 +6,9 @@ from maxmargin import bounds as bounds
 from maxmargin.datasets import load_planets
 from maxmargin.estimators import (
     SVC,
+    SVCCV,
     SVR,
+    SVRCV,
     DistributedNuSVC,
     DistributedSVC,
     KernelRidge,
@@ -42,7 +44,9 @@ __version__ = version("maxmargin")
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "SVRCV",
     "BoxQP",
     "Certificate",
     "DistributedNuSVC",

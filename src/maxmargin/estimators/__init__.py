@@ -19,12 +19,16 @@ from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.svc_cv import SVCCV
 from maxmargin.estimators.svm_path import SVMPath, svm_path
 from maxmargin.estimators.svr import SVR
+from maxmargin.estimators.svr_cv import SVRCV
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "SVRCV",
     "DistributedNuSVC",
     "DistributedSVC",
     "KernelRidge",

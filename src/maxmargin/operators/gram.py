@@ -216,7 +216,7 @@ class KernelGram(Gram):
             return super().whole
         X = points.stored().X
         K = X @ X.T
-        _map_all(self.kernel, K, points.sq)
+        map_all(self.kernel, K, points.sq)
         return K
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
@@ -451,7 +451,7 @@ def _is_moderate(values: Float) -> bool:
 
 
 @compiled
-def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
+def map_all(kernel: Kernel, K: Float, sq: Float) -> None:
     """Turn inner products of all pairs into kernel values in place."""
     for i in range(K.shape[0]):
         row, length = K[i], sq[i]

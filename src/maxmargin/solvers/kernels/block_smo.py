@@ -13,7 +13,7 @@ from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers.kernels.finite_box import with_finite_box
-from maxmargin.solvers.kernels.stored_blocks import solve_blocks
+from maxmargin.solvers.kernels.stored_blocks import ROUND_WORK, solve_blocks
 from maxmargin.solvers.solver import Needs, Solver, State
 
 MOST_SAMPLES = 2000  # a matrix of 32 MB
@@ -83,7 +83,7 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         qp, groups = state.qp, state.qp.totals.size
         blocks, state.size, state.steps, state.primal, state.dual, state.exhausted = solve_blocks(
             state.K, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, groups, qp.totals, state.a, state.f, state.last,
-            state.aim, state.size, self.block_size, state.iterations, state.steps, min(limit, ROUND_BLOCKS),
+            state.aim, 0.0, state.size, self.block_size, state.iterations, state.steps, min(limit, ROUND_BLOCKS), ROUND_WORK,
         )  # fmt: skip
         state.passes += (blocks - state.iterations) * min(1.0, state.size / max(1, state.K.shape[0]))
         state.iterations, state.untried = blocks, False

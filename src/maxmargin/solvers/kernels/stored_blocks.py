@@ -22,11 +22,13 @@ FAR = 1e30  # stands for infinity where a variable cannot move
 @compiled
 def solve_blocks(
     K: Float, sample: Index, q: Float, D: Float, low: Float, high: Float, group: Index, groups: int, totals: Float,
-    a: Float, f: Float, last: Array, aim: float, size: int, largest: int, blocks: int, steps: int, limit: int,
+    a: Float, f: Float, last: Array, aim: float, enough: float, size: int, largest: int, blocks: int, steps: int, limit: int,
+    most_work: float,
 ) -> tuple[int, int, int, float, float, bool]:  # fmt: skip
     """Block after block. Returns their number, the next size, the steps, primal and dual value, and whether it stands.
 
-    Sets: ``a, f, last``.
+    It ends with the relative gap ``aim``, when no pair violates optimality by more than ``enough``, or after so much
+    work. Sets: ``a, f, last``.
     """
     m, work, last_block = a.shape[0], 0, blocks + limit
     slope_size, diagonal = 0.0, 0.0
@@ -43,8 +45,8 @@ def solve_blocks(
             else:
                 violation = max(up[g], -down[g])
         primal, dual, gap = values_at(a, e, q, D, low, high, group, groups, middle, totals)
-        rest = violation <= PRECISION * max(slope_size, np.abs(f).max())
-        if gap <= aim * max(abs(primal), abs(dual)) or rest or blocks >= last_block or work >= ROUND_WORK:
+        rest = violation <= max(enough, PRECISION * max(slope_size, np.abs(f).max()))
+        if gap <= aim * max(abs(primal), abs(dual)) or rest or blocks >= last_block or work >= most_work:
             return blocks, size, steps, primal, dual, rest
         block = _chosen(a, e, low, high, group, groups, middle, last, min(size, m))
         flat = FLAT * diagonal if diagonal > 0.0 else FLAT
