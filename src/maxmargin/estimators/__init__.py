@@ -8,6 +8,7 @@ from maxmargin.estimators.kernel_ridge import KernelRidge
 from maxmargin.estimators.leave_one_out import leave_one_out
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
@@ -34,6 +35,7 @@ __all__ = [
     "KernelRidge",
     "LinearRegression",
     "LinearSVC",
+    "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
     "NuSVC",

@@ -124,7 +124,7 @@ objective_, dual_objective_, status_, n_iter_
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.decision_function(X))
 
-    def _model(self, **chosen: float) -> SVC:
+    def _model(self, **chosen: Any) -> SVC:
         return SVC(
             kernel=self.kernel, degree=self.degree, coef0=self.coef0, class_weight=self.class_weight, tol=self.tol,
             cache_size=self.cache_size, decision_function_shape=self.decision_function_shape,
@@ -139,6 +139,12 @@ objective_, dual_objective_, status_, n_iter_
 
     def _task_problem(self, gram: PrecomputedGram, y: Float, s: Float) -> Problem:
         return hinge_problem(gram, y, s, "hinge", "free")
+
+    def _score_all(self, score: Scorer, values: Float, rows: Index) -> Float:
+        if self.classes_.size > 2 or score.chosen is not None:
+            return super()._score_all(score, values, rows)
+        right = (values[:, :, 0] > 0.0) == (score.y[rows] == self.classes_[1])
+        return np.asarray(right.mean(axis=1))
 
     def _score(self, score: Scorer, values: Float, rows: Index) -> float:
         count = self.classes_.size

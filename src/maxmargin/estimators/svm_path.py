@@ -273,7 +273,7 @@ def _followed(qp: BoxQP, C_max: float, most: int) -> tuple[Float, Float, Float, 
 
 def solutions_along(qp: BoxQP, Cs: Float) -> tuple[Float, Float]:
     """The variables and multipliers for ascending values of C; ``qp`` is for ``C = 1``."""
-    ends, variables, b, complete = _followed(qp, float(Cs[-1]), UNLIMITED)
+    ends, variables, b, _ = _followed(qp, float(Cs[-1]), UNLIMITED)
     upper = np.clip(np.searchsorted(ends, np.minimum(Cs, ends[-1])), 1, ends.size - 1)
     length = ends[upper] - ends[upper - 1]
     share = np.where(

@@ -88,7 +88,7 @@ dual_objective_, status_, n_iter_
         self.coef0, self.cv, self.scoring, self.rule, self.tol = coef0, cv, scoring, rule, tol
         self.cache_size, self.n_jobs = cache_size, n_jobs
 
-    def _model(self, **chosen: float) -> SVR:
+    def _model(self, **chosen: Any) -> SVR:
         return SVR(
             kernel=self.kernel, degree=self.degree, coef0=self.coef0, epsilon=self.epsilon, tol=self.tol,
             cache_size=self.cache_size, n_jobs=self.n_jobs, **chosen,

@@ -31,11 +31,19 @@ class Products:
         P = X @ X.T
         return np.asarray(P.toarray() if is_sparse(P) else P)
 
+    def prepare(self, kernel: Kernel) -> None:
+        """Compute what kernels of this kind share, before several threads ask for it."""
+        if not kernel.traits.by_distance:
+            _ = self._centred if self._is_centred(kernel) else self._plain
+
+    def _is_centred(self, kernel: Kernel) -> bool:
+        return kernel.traits.of_differences and not is_sparse(self.X)
+
     def matrix(self, kernel: Kernel) -> Float:
         """The whole kernel matrix, for fits that need not be exact: distances are not measured again."""
         if kernel.traits.by_distance:
             return self.gram(kernel).whole
-        P = self._centred if kernel.traits.of_differences and not is_sparse(self.X) else self._plain
+        P = self._centred if self._is_centred(kernel) else self._plain
         K = P.copy()
         map_all(kernel, K, P.diagonal().copy())
         return K

@@ -16,6 +16,7 @@ from maxmargin.estimators._machinery.selection import (
     SELECTION_CONSTRAINTS,
     WIDEST,
     Folds,
+    Grid,
     Scorer,
     Selection,
     positive_values,
@@ -29,14 +30,14 @@ from maxmargin.parts.kernels import kernel_of
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Index
+from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.solvers.kernels.active_set import solved
 from maxmargin.solvers.kernels.strengths import along_strengths, expansions
-from maxmargin.threads import go_on, one_blas_thread, workers_for
+from maxmargin.threads import go_on, workers_for
 
 ENOUGH = 1e-3  # violation at which the fits of the folds stop, as LIBSVM's by default: margins are 1
 MANY_STRENGTHS = 100  # values of C for which the exact path takes no longer than so many fits
-MATRICES = 3.0  # of kernel values that are in memory at a time
+MATRICES = 3.0  # of kernel values that a thread has in memory at a time
 WITH_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
 
 
@@ -67,12 +68,13 @@ class KernelSelection(Selection):
         if self.gammas is not None and self.kernel not in WITH_GAMMA:
             raise ValueError(f"gammas has no meaning for kernel={self.kernel!r}; leave it at None.")
 
-    def _candidates(self, X: Matrix, weights: Float) -> dict[str, Float]:
+    def _candidates(self, X: Matrix, weights: Float) -> Grid:
         n = X.shape[0]
-        if MATRICES * 8.0 * n * n > self.cache_size * 2.0**20:
+        megabytes = MATRICES * 8.0 * n * n / 2.0**20 * workers_for(self.n_jobs).count
+        if megabytes > self.cache_size:
             raise ValueError(
-                f"{type(self).__name__} stores kernel matrices, {MATRICES * 8.0 * n * n / 2.0**20:.0f} megabytes for {n} "
-                f"samples, and cache_size is {self.cache_size:g}; raise it, or use GridSearchCV."
+                f"{type(self).__name__} stores kernel matrices, {megabytes:.0f} megabytes for {n} samples, and "
+                f"cache_size is {self.cache_size:g}; raise it, or use GridSearchCV."
             )
         grid = {"C": strengths(self.Cs)}
         if self.kernel in WITH_GAMMA:
@@ -84,28 +86,38 @@ class KernelSelection(Selection):
                 grid["gamma"] = positive_values("gammas", self.gammas)
         return grid
 
-    def _scored(
-        self, X: Matrix, y: Array, weights: Float, grid: dict[str, Float], folds: Folds, score: Scorer
-    ) -> Float:
+    def _scored(self, X: Matrix, y: Array, weights: Float, grid: Grid, folds: Folds, score: Scorer) -> Float:
         gammas = grid.get("gamma", np.array([np.nan]))
         tasks, products = self._tasks(y, weights), Products(X, workers_for(self.n_jobs))
         scores = np.empty((grid["C"].size, gammas.size, max(1, len(folds))))
-        with one_blas_thread:
-            for g, gamma in enumerate(gammas.tolist()):
-                K = self._matrix(X, products, gamma)
+        if self._own_kernel:
+            products.prepare(self._kernel(gammas[0]))
+
+        def work(pieces: Iterator[int]) -> None:
+            for g in pieces:
+                K = self._matrix(X, products, float(gammas[g]))
                 if folds:
                     self._score_folds(K, tasks, grid["C"], folds, score, scores[:, g], products)
                 else:
                     values = self._left_out(K, tasks, grid["C"])
-                    everything = np.arange(K.shape[0])
-                    scores[:, g, 0] = [self._score(score, one, everything) for one in values]
+                    scores[:, g, 0] = self._score_all(score, values, np.arange(K.shape[0]))
+
+        products.workers.run(work, range(gammas.size))
         return scores.reshape(-1, scores.shape[2])
 
+    @property
+    def _own_kernel(self) -> bool:
+        """Whether it is one of ours, of vectors."""
+        return self.kernel in WITH_GAMMA or self.kernel == "linear"
+
+    def _kernel(self, gamma: float) -> Kernel:
+        model = self._model(C=1.0)
+        return kernel_of(self.kernel, degree=model.degree, gamma=float(gamma), coef0=model.coef0)
+
     def _matrix(self, X: Matrix, products: Products, gamma: float) -> Float:
-        model = self._model(C=1.0) if np.isnan(gamma) else self._model(C=1.0, gamma=gamma)
-        if self.kernel in WITH_GAMMA or self.kernel == "linear":
-            return products.matrix(kernel_of(self.kernel, degree=model.degree, gamma=gamma, coef0=model.coef0))
-        return training_operator(model, X, products.workers).whole
+        if self._own_kernel:
+            return products.matrix(self._kernel(gamma))
+        return training_operator(self._model(C=1.0), X, products.workers).whole
 
     def _score_folds(
         self, K: Float, tasks: Sequence[Task], Cs: Float, folds: Folds, score: Scorer, out: Float, products: Products
@@ -120,7 +132,11 @@ class KernelSelection(Selection):
 
         products.workers.run(work, [(k, t) for k in range(len(folds)) for t in range(len(tasks))])
         for k, (_, test) in enumerate(folds):
-            out[:, k] = [self._score(score, one, test) for one in values[k]]
+            out[:, k] = self._score_all(score, values[k], test)
+
+    def _score_all(self, score: Scorer, values: Float, rows: Index) -> Float:
+        """For all C."""
+        return np.array([self._score(score, one, rows) for one in values])
 
     def _along(self, K: Float, task: Task, Cs: Float, train: Index, test: Index) -> Float:
         """Scores of the rows of a fold by the fits to the others, for all C."""

@@ -48,17 +48,15 @@ class Selection(BaseEstimator):
     best_estimator_: Any
 
     @abstractmethod
-    def _candidates(self, X: Matrix, weights: Float) -> dict[str, Float]:
+    def _candidates(self, X: Matrix, weights: Float) -> Grid:
         """The values of each parameter, ascending."""
 
     @abstractmethod
-    def _scored(
-        self, X: Matrix, y: Array, weights: Float, grid: dict[str, Float], folds: Folds, score: Scorer
-    ) -> Float:
+    def _scored(self, X: Matrix, y: Array, weights: Float, grid: Grid, folds: Folds, score: Scorer) -> Float:
         """The score of every candidate, in the order of ``ParameterGrid``, on every fold."""
 
     @abstractmethod
-    def _model(self, **chosen: float) -> Any:
+    def _model(self, **chosen: Any) -> Any:
         """The estimator of some parameters, not fitted."""
 
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -84,6 +82,7 @@ class Selection(BaseEstimator):
             self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=not is_classifier(self), ensure_min_samples=2
         )
         weights = np.ones(rows.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self._n_samples = rows.shape[0]
         grid = self._candidates(rows, weights)
         folds, score = self._folds(rows, targets), Scorer(self, rows, targets)
         began = time.perf_counter()
@@ -147,7 +146,7 @@ class Selection(BaseEstimator):
             cv = max(2, min(MOST_FOLDS, rarest))
         return list(check_cv(cv, y, classifier=is_classifier(self)).split(X, y))
 
-    def _keep_scores(self, grid: dict[str, Float], scores: Float, seconds: float) -> None:
+    def _keep_scores(self, grid: Grid, scores: Float, seconds: float) -> None:
         """Sets: ``cv_results_, best_index_, best_params_, best_score_, C_`` and the other chosen values."""
         params = list(ParameterGrid({name: values.tolist() for name, values in grid.items()}))
         mean, deviation = scores.mean(axis=1), scores.std(axis=1)
@@ -164,7 +163,7 @@ class Selection(BaseEstimator):
         best = int(np.argmax(mean))
         if self.rule == "one_se":
             k = scores.shape[1]
-            error = deviation[best] / np.sqrt(max(1, k - 1)) if k > 1 else self._error_of_one(mean[best])
+            error = deviation[best] / np.sqrt(k - 1) if k > 1 else self._error_of_one(mean[best])
             good = np.flatnonzero(mean >= mean[best] - error)
             best = int(min(good, key=lambda i: (*(params[i][name] for name in sorted(grid)), -mean[i])))
         self.cv_results_, self.best_index_, self.best_params_ = results, best, params[best]
@@ -174,7 +173,7 @@ class Selection(BaseEstimator):
 
     def _error_of_one(self, score: float) -> float:
         """The standard error of an accuracy over all samples, each of which was left out once."""
-        return float(np.sqrt(max(0.0, score * (1.0 - score)) / self.n_features_in_)) if is_classifier(self) else 0.0
+        return float(np.sqrt(max(0.0, score * (1.0 - score)) / self._n_samples)) if is_classifier(self) else 0.0
 
     def _copy_from_best(self) -> None:
         """Sets: what the last fit knows, its certificate among it."""
@@ -191,6 +190,7 @@ class Selection(BaseEstimator):
 
 
 Folds = Sequence[tuple[Index, Index]]
+Grid = dict[str, Float]  # ascending values of each parameter
 
 
 class Scorer:

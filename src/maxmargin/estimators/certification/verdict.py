@@ -72,7 +72,8 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     Parameters
     ----------
     model : estimator
-        A fitted estimator of maxmargin, or the one of scikit-learn that has the same name.
+        A fitted estimator of maxmargin, or the one of scikit-learn that has the same name; of a search, its best one
+        is judged.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -104,6 +105,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
 
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)  # of a search
     rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)

@@ -83,7 +83,8 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         qp, groups = state.qp, state.qp.totals.size
         blocks, state.size, state.steps, state.primal, state.dual, state.exhausted = solve_blocks(
             state.K, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, groups, qp.totals, state.a, state.f, state.last,
-            state.aim, 0.0, state.size, self.block_size, state.iterations, state.steps, min(limit, ROUND_BLOCKS), ROUND_WORK,
+            state.aim, 0.0, state.size, self.block_size, state.iterations, state.steps, min(limit, ROUND_BLOCKS),
+            ROUND_WORK,
         )  # fmt: skip
         state.passes += (blocks - state.iterations) * min(1.0, state.size / max(1, state.K.shape[0]))
         state.iterations, state.untried = blocks, False

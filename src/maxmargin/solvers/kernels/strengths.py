@@ -14,7 +14,7 @@ from maxmargin.solvers.kernels.active_set.state import ActiveSetState, Phase
 from maxmargin.solvers.kernels.stored_blocks import solve_blocks
 from maxmargin.threads import go_on
 
-FIRST_BLOCK, LARGEST_BLOCK = 64, 512
+FIRST_BLOCK, LARGEST_BLOCK = 96, 512
 UNLIMITED = 1e18
 FACTORISATIONS = 5.0  # that steps on pairs may cost before the active set is tried
 FACTOR_SHARE, FACTOR_BASE = 1.0 / 30.0, 3e5  # of the cube of free variables: a factorisation in kernel values read
@@ -88,7 +88,8 @@ def _pairs_along(
 ) -> int:  # fmt: skip
     """Steps on pairs for one ``C`` after the other; the first that is not solved within the budget.
 
-    On entry ``a`` belongs to the value before, or is zero; or to this one already, if it is ``scaled``. Sets: ``a, f, variables, b``.
+    On entry ``a`` belongs to the value before, or is zero; or to this one already, if it is ``scaled``. Sets: ``a, f,
+    variables, b``.
     """
     size = a.shape[0]
     zeros, totals, group = np.zeros(size), np.zeros(groups), np.zeros(size, dtype=np.int64)
@@ -131,10 +132,10 @@ def _slopes(q: Float, f: Float, sample: Index) -> Float:
 @compiled
 def _at_a_bound(a: Float, low: Float, high: Float) -> bool:
     """Whether any variable with a part is at a bound."""
+    found = False
     for v in range(a.shape[0]):
-        if a[v] != 0.0 and (a[v] <= low[v] or a[v] >= high[v]):
-            return True
-    return False
+        found = found or (a[v] != 0.0 and (a[v] <= low[v] or a[v] >= high[v]))
+    return found
 
 
 @compiled

@@ -20,13 +20,12 @@ from maxmargin.solvers.kernels.active_set.loops import (
     STUCK,
     Face,
     Program,
-    add_rows,
     admit_all,
     bring_up_to_date,
     exchange,
     gather,
 )
-from maxmargin.solvers.kernels.stored_blocks import ROUND_WORK, solve_blocks
+from maxmargin.solvers.kernels.stored_blocks import ROUND_WORK, add_rows, solve_blocks
 from maxmargin.solvers.solver import State
 
 PRECISION = 4e-15  # of the slopes, relative to their size: smaller violations are rounding
