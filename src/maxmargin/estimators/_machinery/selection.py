@@ -16,6 +16,7 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin.estimators._machinery.check import check_sample_weight
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.operators import Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
@@ -81,7 +82,7 @@ class Selection(BaseEstimator):
         rows, targets = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=not is_classifier(self), ensure_min_samples=2
         )
-        weights = np.ones(rows.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = check_sample_weight(self, rows, sample_weight)
         self._n_samples = rows.shape[0]
         grid = self._candidates(rows, weights)
         folds, score = self._folds(rows, targets), Scorer(self, rows, targets)
