@@ -57,7 +57,7 @@ def multiply_twice(a: float, a_low: float, b: float, b_low: float) -> tuple[floa
 
 @compiled_exactly
 def exp_twice(t: Float, t_low: Float, s: Float, s_low: Float) -> None:
-    """``exp(-t - t_low)`` of each ``t >= 0``: a Taylor series for a small part of the argument, squared again and again.
+    """``exp(-t - t_low)`` of each ``t >= 0``: a Taylor series for a part of the argument, squared again and again.
 
     Of the part, the exponential function minus 1 is computed, which keeps its digits. Every operation is a loop over
     all numbers, which becomes vector code. Sets: ``s, s_low``; the arguments are memory to work in.

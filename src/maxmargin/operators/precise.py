@@ -22,6 +22,7 @@ from maxmargin.threads import go_on
 TILE_ENTRIES = 2**16  # of a matrix at a time
 TILE_PAIRS = 2**12  # of samples at a time
 MOST_STEPS = 4e8  # of ten nanoseconds each: some seconds
+SHARED_STEPS = 1e7  # fewer take less time than to wake a thread
 VALUE_STEPS = 40  # that a kernel value takes beside its measurement
 UNDERFLOW = 1e-290  # for each term: products that are smaller may lose all digits
 
@@ -148,7 +149,11 @@ class PreciseGram(Gram):
                         sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
                 out[:, part] = block
 
-        self.workers.run(work, list(_stretches(self.n_samples, step)))
+        parts = list(_stretches(self.n_samples, step))
+        if float(support.size) * self.n_samples * (d + VALUE_STEPS) < SHARED_STEPS:
+            work(iter(parts))
+        else:
+            self.workers.run(work, parts)
         degree = max(1, kernel.degree) if isinstance(kernel, Polynomial) else 1
         relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2
         error = relative * out[2] + UNDERFLOW * (support.size + float(np.abs(w).sum()))
