@@ -9,7 +9,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import (
     SVC,
+    SVCCV,
     SVR,
+    SVRCV,
     DistributedNuSVC,
     DistributedSVC,
     ElasticNet,
@@ -19,6 +21,7 @@ from maxmargin import (
     LassoCV,
     LinearRegression,
     LinearSVC,
+    LinearSVCCV,
     LinearSVR,
     LogisticRegression,
     NuSVC,
@@ -45,6 +48,9 @@ ESTIMATORS = [
     SVR(kernel="linear", loss="squared_epsilon_insensitive"),
     NuSVR(),
     OneClassSVM(),
+    SVCCV(Cs=4, gammas=2, cv=3),
+    SVRCV(Cs=4, gammas=2, cv=3),
+    LinearSVCCV(Cs=4, cv=3),
     LinearSVC(),
     LinearSVC(loss="hinge", intercept="free"),
     LinearSVC(probability=True),

@@ -6,7 +6,9 @@ from maxmargin import bounds as bounds
 from maxmargin.datasets import load_planets
 from maxmargin.estimators import (
     SVC,
+    SVCCV,
     SVR,
+    SVRCV,
     DistributedNuSVC,
     DistributedSVC,
     ElasticNet,
@@ -16,6 +18,7 @@ from maxmargin.estimators import (
     LassoCV,
     LinearRegression,
     LinearSVC,
+    LinearSVCCV,
     LinearSVR,
     LogisticRegression,
     NuSVC,
@@ -54,7 +57,9 @@ __version__ = version("maxmargin")
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "SVRCV",
     "BestSubsets",
     "BoxQP",
     "Certificate",
@@ -69,6 +74,7 @@ __all__ = [
     "LassoCV",
     "LinearRegression",
     "LinearSVC",
+    "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
     "NuSVC",

@@ -13,6 +13,7 @@ from maxmargin.estimators.lasso_path import enet_path, lasso_path
 from maxmargin.estimators.leave_one_out import leave_one_out
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.nu_svc import NuSVC
@@ -25,12 +26,16 @@ from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.sparse_selector import SparseSelector
 from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.svc_cv import SVCCV
 from maxmargin.estimators.svm_path import SVMPath, svm_path
 from maxmargin.estimators.svr import SVR
+from maxmargin.estimators.svr_cv import SVRCV
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "SVRCV",
     "DistributedNuSVC",
     "DistributedSVC",
     "ElasticNet",
@@ -40,6 +45,7 @@ __all__ = [
     "LassoCV",
     "LinearRegression",
     "LinearSVC",
+    "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
     "NuSVC",

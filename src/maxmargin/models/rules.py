@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
 from maxmargin.estimators._machinery.results import realise
+from maxmargin.estimators._machinery.selection import Selection
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.models.format import VERSION, Refusal
 from maxmargin.problems.point import Certificate, Point, Status
@@ -24,7 +25,9 @@ from maxmargin.wording import shown
 CLASSES: dict[str, type[BaseEstimator]] = {
     name: kind
     for name in estimators.__all__
-    if isinstance(kind := getattr(estimators, name), type) and issubclass(kind, BaseEstimator)
+    if isinstance(kind := getattr(estimators, name), type)
+    and issubclass(kind, BaseEstimator)
+    and not issubclass(kind, Selection)  # of which users store the best estimator
 }
 
 Sizes = dict[str, int]

@@ -226,7 +226,7 @@ class KernelGram(Gram):
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
         K = np.asarray(dsyrk(1.0, points.stored().X.T, trans=1, lower=1)).T  # the upper half, which is enough
-        _map_all(self.kernel, K, points.sq)
+        map_all(self.kernel, K, points.sq)
         return K
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
@@ -367,7 +367,7 @@ def _is_moderate(values: Float) -> bool:
 
 
 @compiled
-def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
+def map_all(kernel: Kernel, K: Float, sq: Float) -> None:
     """Turn inner products of all pairs into kernel values in place: one half of them, which is copied to the other."""
     n = K.shape[0]
     for first in range(0, n, MIRRORED):

@@ -38,7 +38,6 @@ from maxmargin.problems.rounding import (
     error_of_conjugate_penalty,
     error_of_conjugates,
     error_of_losses,
-    imbalance,
     sample_sums,
     total_error,
     values_and_errors,
@@ -386,7 +385,8 @@ class Problem:
         sum of ``|alpha_i z_i|``, and that of the errors divided by the unit of rounding bounds what is of second order.
         """
         n, sizes = alpha.size, np.abs(alpha)
-        share = imbalance(sums, n) if self.free_intercept else 0.0
+        heavier = max(sums.up, sums.down) if self.free_intercept else 0.0
+        share = (abs(math.fsum(alpha)) / heavier + 2.0 * DOUBLE) * (1.0 + 2.0 * growth(n)) if heavier > 0.0 else 0.0
         products, spread = float(sizes @ np.abs(z)), total_error(sizes, errors)
         error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / DOUBLE) * spread
         error += error_of_conjugates(sums, share, n)

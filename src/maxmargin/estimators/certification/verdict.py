@@ -73,7 +73,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     ----------
     model : estimator
         A fitted estimator of maxmargin, or the one of scikit-learn that has the same name; also celer's and skglm's
-        Lasso and ElasticNet.
+        Lasso and ElasticNet. Of a search, its best model is judged.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -105,6 +105,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
 
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)  # of a search
     rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)

@@ -22,11 +22,13 @@ FAR = 1e30  # stands for infinity where a variable cannot move
 @compiled
 def solve_blocks(
     K: Float, sample: Index, q: Float, D: Float, low: Float, high: Float, group: Index, groups: int, totals: Float,
-    a: Float, f: Float, last: Array, aim: float, size: int, largest: int, blocks: int, steps: int, limit: int,
+    a: Float, f: Float, last: Array, aim: float, enough: float, size: int, largest: int, blocks: int, steps: int,
+    limit: int, most_work: float,
 ) -> tuple[int, int, int, float, float, bool]:  # fmt: skip
     """Block after block. Returns their number, the next size, the steps, primal and dual value, and whether it stands.
 
-    Sets: ``a, f, last``.
+    It ends with the relative gap ``aim``, when no pair violates optimality by more than ``enough``, or after so much
+    work. Sets: ``a, f, last``.
     """
     m, work, last_block = a.shape[0], 0, blocks + limit
     slope_size, diagonal = 0.0, 0.0
@@ -42,13 +44,23 @@ def solve_blocks(
                 middle[g] = 0.5 * (up[g] + down[g]) if up[g] > -np.inf and down[g] < np.inf else 0.0
             else:
                 violation = max(up[g], -down[g])
-        primal, dual, gap = values_at(a, e, q, D, low, high, group, groups, middle, totals)
-        rest = violation <= PRECISION * max(slope_size, np.abs(f).max())
-        if gap <= aim * max(abs(primal), abs(dual)) or rest or blocks >= last_block or work >= ROUND_WORK:
+        primal, dual, gap = np.inf, -np.inf, np.inf
+        if aim >= 0.0:
+            primal, dual, gap = values_at(a, e, q, D, low, high, group, groups, middle, totals)
+        rest = violation <= max(enough, PRECISION * max(slope_size, np.abs(f).max()))
+        if (
+            (aim >= 0.0 and gap <= aim * max(abs(primal), abs(dual)))
+            or rest
+            or blocks >= last_block
+            or work >= most_work
+        ):
             return blocks, size, steps, primal, dual, rest
         block = _chosen(a, e, low, high, group, groups, middle, last, min(size, m))
         flat = FLAT * diagonal if diagonal > 0.0 else FLAT
-        moved = _solve_block(K, sample, D, low, high, group, groups, block, e, middle, a, f, violation, flat)
+        inner = 0.5 * enough  # if the block is all there is, or there is no need for more
+        if enough == 0.0 or block.shape[0] < m:
+            inner = max(INNER_SHARE * violation, inner)
+        moved = _solve_block(K, sample, D, low, high, group, groups, block, e, middle, a, f, inner, flat)
         if moved == 0:  # the worst pair is in the block, and nothing is gained by moving it
             return blocks, size, steps, primal, dual, True
         steps += moved
@@ -56,6 +68,23 @@ def solve_blocks(
         work += (K.shape[0] + moved) * block.shape[0]
         if blocks % GROWING_BLOCKS == 0:
             size = min(2 * size, largest)
+
+
+@compiled
+def add_rows(K: Float, rows: Index, weights: Float, f: Float) -> None:
+    """Rows of a stored matrix times their weights, four at a time. Sets: ``f``."""
+    k, count = 0, rows.shape[0]
+    while k + 4 <= count:
+        r0, r1, r2, r3 = K[rows[k]], K[rows[k + 1]], K[rows[k + 2]], K[rows[k + 3]]
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for t in range(f.shape[0]):
+            f[t] += (w0 * r0[t] + w1 * r1[t]) + (w2 * r2[t] + w3 * r3[t])
+        k += 4
+    while k < count:
+        r0, w0 = K[rows[k]], weights[k]
+        for t in range(f.shape[0]):
+            f[t] += w0 * r0[t]
+        k += 1
 
 
 @compiled
@@ -152,7 +181,7 @@ def _take_largest(pull: Float, count: int, taken: Array) -> None:
 @compiled
 def _solve_block(
     K: Float, sample: Index, D: Float, low: Float, high: Float, group: Index, groups: int, block: Index, e: Float,
-    middle: Float, a: Float, f: Float, violation: float, flat: float,
+    middle: Float, a: Float, f: Float, tolerance: float, flat: float,
 ) -> int:  # fmt: skip
     """Minimise over the variables of a block; the number of steps. Sets: ``a, f``."""
     parts, q = max(groups, 1), block.shape[0]
@@ -188,13 +217,14 @@ def _solve_block(
             closed_down[to] = 0.0
     steps = pair_steps(
         Q, g_, own, least, most, closed_up, closed_down, diagonal, np.empty(width), np.zeros(width),
-        np.empty((2, width // CHUNK)), chunks, groups, INNER_SHARE * violation, 50 * q, flat, FAR,
+        np.empty((2, width // CHUNK)), chunks, groups, tolerance, 50 * q, flat, FAR,
     )  # fmt: skip
+    rows, changes, count = np.empty(q, dtype=np.int64), np.empty(q), 0
     for i in range(q):
         v, change = block[i], own[place[i]] - a[block[i]]
         if change != 0.0:
             a[v] = own[place[i]]
-            row = K[sample[v]]
-            for k in range(f.shape[0]):
-                f[k] += change * row[k]
+            rows[count], changes[count] = sample[v], change
+            count += 1
+    add_rows(K, rows[:count], changes[:count], f)
     return steps

@@ -20,13 +20,12 @@ from maxmargin.solvers.kernels.active_set.loops import (
     STUCK,
     Face,
     Program,
-    add_rows,
     admit_all,
     bring_up_to_date,
     exchange,
     gather,
 )
-from maxmargin.solvers.kernels.stored_blocks import solve_blocks
+from maxmargin.solvers.kernels.stored_blocks import ROUND_WORK, add_rows, solve_blocks
 from maxmargin.solvers.solver import State
 
 PRECISION = 4e-15  # of the slopes, relative to their size: smaller violations are rounding
@@ -72,6 +71,8 @@ class ActiveSetState(State):
     idle: int = 0
     attempts: int = 0  # to get more digits, after everything was done
     last_block: Array = None  # type: ignore[assignment]
+    precision: float = PRECISION  # of the slopes, relative to their size: smaller violations are none
+    rounds: int = ROUNDS  # with many changes at once
 
     def __post_init__(self) -> None:
         p = self.program
@@ -96,14 +97,14 @@ class ActiveSetState(State):
     def least(self) -> float:
         """Violations up to this are rounding."""
         p = self.program
-        return PRECISION * max(float(np.abs(p.q).max(initial=0.0)), float(np.abs(self.f).max(initial=0.0)), 1e-300)
+        return self.precision * max(float(np.abs(p.q).max(initial=0.0)), float(np.abs(self.f).max(initial=0.0)), 1e-300)
 
     def begin_roughly(self) -> None:
         """Steps on pairs, in one compiled call. Sets: ``a, f, status, phase``."""
         p = self.program
         blocks, _, _, self.primal, self.dual, _ = solve_blocks(
             p.K, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals.size, p.totals, self.a, self.f, self.last_block,
-            ROUGH, FIRST_BLOCK, LARGEST_BLOCK, 0, 0, ROUGH_BLOCKS,
+            ROUGH, 0.0, FIRST_BLOCK, LARGEST_BLOCK, 0, 0, ROUGH_BLOCKS, ROUND_WORK,
         )  # fmt: skip
         self.iterations += blocks
         self.passes += blocks * min(1.0, FIRST_BLOCK / max(1, p.K.shape[0]))
@@ -114,7 +115,7 @@ class ActiveSetState(State):
         """Rounds with many changes; where they lead nowhere, all is as it was. Sets: ``a, f, status, phase``."""
         before = self.a.copy(), self.f.copy(), self.status.copy()
         best, patience = self.a.size + 1, PATIENCE
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             self.iterations += 1
             changes = self._round()
             if changes == 0:
