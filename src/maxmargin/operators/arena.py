@@ -14,7 +14,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.protocols import Array
 
-SMALLEST = 2**22  # bytes; the allocator keeps smaller ones itself
+SMALLEST = 2**20  # bytes; the allocator keeps smaller ones itself
+LAZY = 2**23  # bytes: smaller blocks stay whole
 KEPT_BLOCKS = 4  # fits side by side have one each
 POSSIBLE = all(hasattr(mmap, name) for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", "MADV_FREE"))
 
@@ -52,5 +53,6 @@ def _fresh_block(nbytes: int) -> mmap.mmap:
 
 def _give_back(block: mmap.mmap) -> None:
     if len(_kept) < KEPT_BLOCKS:
-        block.madvise(mmap.MADV_FREE)
+        if len(block) > LAZY:
+            block.madvise(mmap.MADV_FREE)
         _kept.append(block)

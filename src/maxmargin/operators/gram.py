@@ -16,6 +16,7 @@ from scipy.linalg.blas import dsyrk
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, SINGLE, roundings
+from maxmargin.operators.arena import memory_for
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.few import are_few, few_values
 from maxmargin.operators.points import DensePoints, Points, points_of
@@ -217,7 +218,10 @@ class KernelGram(Gram):
 
     @cached_property
     def whole(self) -> Float:
-        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels."""
+        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels.
+
+        It is not to be used after this operator is gone, whose memory the next one takes.
+        """
         if are_few(self.X, self.X):
             return few_values(self.kernel, np.asarray(self.X))
         points = self._doubles
@@ -225,7 +229,9 @@ class KernelGram(Gram):
         cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
-        K = np.asarray(dsyrk(1.0, points.stored().X.T, trans=1, lower=1)).T  # the upper half, which is enough
+        n, X = self.n_samples, points.stored().X
+        K = memory_for(self, n * n, np.float64).reshape(n, n)
+        dsyrk(1.0, X.T, trans=1, lower=1, c=K.T, overwrite_c=1)  # the upper half, which is enough
         map_all(self.kernel, K, points.sq)
         return K
 

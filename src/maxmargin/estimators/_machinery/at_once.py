@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,7 +78,8 @@ def of_loss(tasks: Tasks, loss: Loss, intercept: Intercept) -> Programs:
 def of_sums(tasks: Tasks, low: Float, high: Float, group: Index, totals: Float) -> Programs:
     """Programs without a linear term, whose variables are those of the samples, with fixed sums."""
     zeros = np.zeros(low.size)
-    return Programs(tasks.first, tasks.stretches, tasks.numbers, zeros, zeros, low, high, group, totals)
+    variables = tasks.numbers, zeros, zeros, low, high, group
+    return Programs(tasks.first, tasks.stretches, *variables, totals, of_losses=False)
 
 
 class Reading(NamedTuple):
@@ -99,11 +99,9 @@ def intercepts_of_losses(estimator: KernelMachine, found: Found) -> Reading:
     return Reading(b, np.ones(n))
 
 
-def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
-    """All tasks of a kernel machine, or ``None`` if that is not for one call, or the call did not get there."""
-    began, programs = seconds_working(), estimator._programs(plan)
-    if programs is None:
-        return None
+def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Programs) -> AtOnce | None:
+    """All tasks of a kernel machine, or ``None`` if the call did not get there."""
+    began = seconds_working()
     tasks, penalised = plan.tasks, getattr(estimator, "intercept", None) == "penalised"
     assert isinstance(tasks, Tasks)
     n, d = plan.X.shape
@@ -113,10 +111,10 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
             rows = np.column_stack([rows, np.ones(n)])
         samples, rounding = stored_rows(np.ascontiguousarray(rows))
     else:
-        stored = _stored(estimator, plan, float(penalised))
+        stored = _stored(estimator, plan, float(penalised))  # which holds the owner of the memory of the values too
         if stored is None:
             return None
-        d, (samples, rounding) = 0, stored
+        d, samples, rounding = 0, stored[0], stored[1]
     width = d + penalised if d else 0
     found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width)
     if not found.solved:
@@ -127,7 +125,7 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
     return results
 
 
-def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredKernel, Rounding] | None:
+def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredKernel, Rounding, Gram | None] | None:
     """The kernel values of all samples, in the order in which those of each task are together.
 
     ``None`` if they may not be those of a positive semi-definite kernel.
@@ -140,9 +138,10 @@ def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredK
     if kernel in KERNELS and are_few(X, X):
         ours = make_kernel(estimator)
         if ours.traits.positive:
-            return few_stored(ours, np.asarray(X), shift)
+            return *few_stored(ours, np.asarray(X), shift), None
     gram = training_operator(estimator, X, Workers(1))
-    return stored_kernel(gram, shift) if _is_positive(gram) else None
+    stored = stored_kernel(gram, shift) if _is_positive(gram) else None
+    return None if stored is None else (*stored, gram)
 
 
 def _is_positive(gram: Gram) -> bool:
@@ -179,8 +178,6 @@ def solve_linear_machine(
     """All tasks of a linear machine with an L2 penalty, or ``None`` if the call did not get there."""
     began, tasks, d = seconds_working(), plan.tasks, plan.X.shape[1]
     assert isinstance(tasks, Tasks)
-    if d > MOST_COLUMNS:
-        return None
     X, column = dense64(plan.X), scale if intercept == "penalised" else 1.0
     X = X[tasks.order] if tasks.sorts else X
     free = intercept == "free"
@@ -205,10 +202,8 @@ def solve_linear_machine(
 
 
 def solve_all_classes(estimator: LogisticRegression, plan: Plan, problem: SoftmaxProblem) -> AtOnce | None:
-    """One problem of several classes; ``None`` if its matrix of derivatives is large, or it does not get there."""
+    """One problem of several classes, or ``None`` if the call did not get there."""
     began = seconds_working()
-    if math.prod(problem.shape) > MOST_COLUMNS:
-        return None
     X, ones = dense64(plan.X), np.ones((problem.y.size, 1))
     solution = solve_classes(problem, X if problem.intercept is None else np.hstack([X, ones]), float(estimator.tol))
     if solution is None:

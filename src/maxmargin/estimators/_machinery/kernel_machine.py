@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -61,8 +62,9 @@ class KernelMachine(CertifiedEstimator):
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
 
-    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
-        return solve_kernel_machine(self, plan)
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        programs = self._programs(plan)
+        return None if programs is None else partial(solve_kernel_machine, self, plan, programs)
 
     def _programs(self, plan: Plan) -> Programs | None:
         """All tasks as quadratic programs in one piece; ``None`` if they are not of that form."""

@@ -163,7 +163,7 @@ def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
         return
     if plan.solver is None:  # one compiled call was enough so far
         choose_solver(estimator, plan)
-        plan.first = None  # that of all samples, which is solved
+        plan.first = None
     fold = folds(plan.X, plan.codes, plan.weights, estimator._seed())
     scores, scored = unseen_scores(estimator, plan, solved, fold)
     seen = plan.weights > 0.0

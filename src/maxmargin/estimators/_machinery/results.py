@@ -148,8 +148,9 @@ class AtOnce(Results):
         own.pop("solution_", None)
         own[DELAYED] = self
         k = int(found.gaps.argmax())
-        estimator.duality_gap_ = float(found.gaps[k])
-        estimator.objective_, estimator.dual_objective_ = found.values[k, :2].tolist()
+        primal, dual, *errors = found.values[k].tolist()
+        estimator.duality_gap_ = Certificate(primal, dual, *errors).relative_gap
+        estimator.objective_, estimator.dual_objective_ = primal, dual
         estimator.n_iter_ = int(found.blocks.max())
 
     def _one(self, k: int) -> Solved:

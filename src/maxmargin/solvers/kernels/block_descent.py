@@ -37,13 +37,13 @@ class Course(NamedTuple):
 
 
 @compiled
-def room_for(variables: int, largest: int, parts: int) -> int:
-    """How many numbers the matrices of blocks need: fresh memory for each costs more than small blocks do.
+def room_for(variables: int, parts: int) -> int:
+    """How many numbers the matrices of the first blocks need: fresh memory for each costs more than small blocks do.
 
-    Where a block has no variables its matrix holds the numbers of an earlier one, or zeros, which scans see and never
-    choose.
+    It begins as zeros. Where a block has no variables its matrix holds the numbers of an earlier one, which scans see
+    and never choose.
     """
-    width = CHUNK * (-(-min(variables, max(largest, WHOLE)) // CHUNK) + parts - 1)
+    width = CHUNK * (-(-min(variables, WHOLE) // CHUNK) + parts - 1)
     return width * width
 
 
@@ -175,7 +175,8 @@ def _solve_block(
             next_one += 1
         chunks[g + 1] = -(-at // CHUNK)  # a group fills whole chunks
     width = CHUNK * chunks[parts]
-    Q = room[: width * width].reshape((width, width))
+    memory = room if width * width <= room.shape[0] else np.zeros(width * width)
+    Q = memory[: width * width].reshape((width, width))
     work = np.zeros((7, width))
     slopes, own, least, most, diagonal, gain = work[0], work[1], work[2], work[3], work[4], work[5]
     closed_up, closed_down = np.full(width, -FAR), np.full(width, FAR)
