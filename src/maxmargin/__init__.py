@@ -9,11 +9,14 @@ from maxmargin.estimators import (
     SVR,
     DistributedNuSVC,
     DistributedSVC,
+    GroupLasso,
     KernelRidge,
     LinearRegression,
     LinearSVC,
     LinearSVR,
     LogisticRegression,
+    MultiTaskElasticNet,
+    MultiTaskLasso,
     NuSVC,
     NuSVR,
     OneClassSVM,
@@ -30,6 +33,7 @@ from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.problems.problem import Problem
@@ -44,12 +48,16 @@ __all__ = [
     "Certificate",
     "DistributedNuSVC",
     "DistributedSVC",
+    "GroupLasso",
+    "GroupProblem",
     "HullDistance",
     "KernelRidge",
     "LinearRegression",
     "LinearSVC",
     "LinearSVR",
     "LogisticRegression",
+    "MultiTaskElasticNet",
+    "MultiTaskLasso",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

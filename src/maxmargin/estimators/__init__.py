@@ -4,11 +4,14 @@ from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.explanation import explain_solver
+from maxmargin.estimators.group_lasso import GroupLasso
 from maxmargin.estimators.kernel_ridge import KernelRidge
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
+from maxmargin.estimators.multi_task_elastic_net import MultiTaskElasticNet
+from maxmargin.estimators.multi_task_lasso import MultiTaskLasso
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
@@ -25,11 +28,14 @@ __all__ = [
     "SVR",
     "DistributedNuSVC",
     "DistributedSVC",
+    "GroupLasso",
     "KernelRidge",
     "LinearRegression",
     "LinearSVC",
     "LinearSVR",
     "LogisticRegression",
+    "MultiTaskElasticNet",
+    "MultiTaskLasso",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
