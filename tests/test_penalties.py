@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L1, L2, Bounded, ElasticNet, strengths
+from maxmargin.parts.penalties import L1, L2, Bounded, ElasticNet, Groups, strengths
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 
@@ -33,6 +33,8 @@ PENALTIES = {
     "box": bounded(0.0, 1.0, -1.0, 2.0),
     "positive": bounded(0.0, 0.0, 0.0, math.inf),
     "fixed at zero": bounded(0.7, 0.4, 0.0, 0.0),
+    "norm of a group": Groups(0.7, np.array([2.0])),
+    "norm of a group with ridge": Groups(0.7, np.array([1.5]), 0.4),
     "nothing": bounded(0.0, 1.0, -math.inf, math.inf),
 }
 every_penalty = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)

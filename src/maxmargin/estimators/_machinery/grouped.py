@@ -68,8 +68,8 @@ class MultiTaskLeastSquares(GroupedLeastSquares):
         """One task for all targets; scikit-learn refuses a single one that is given as a vector, and so do we."""
         if y.ndim == 1:
             raise ValueError(
-                f"{type(self).__name__} is for several targets: y has one dimension, and needs a column for each. For "
-                f" mono-task outputs, use GroupLasso, or reshape y with y.reshape(-1, 1)."
+                f"{type(self).__name__} is for several targets: y has one dimension, and needs a column for each. "
+                f"For mono-task outputs, use GroupLasso, or reshape y with y.reshape(-1, 1)."
             )
         return super()._divide(X, y, sample_weight)
 
