@@ -54,7 +54,7 @@ class GroupProblem:
     free_intercept: bool = True
 
     def __post_init__(self) -> None:
-        d, count = self.operator.n_features, self.penalty.weights.size
+        d, count = self.operator.n_features, self.penalty.prices.size
         if self.groups.shape != (d,) or (d and not 0 <= self.groups.min() <= self.groups.max() < count):
             raise ValueError(f"Each of the {d} features needs the number of its group, from 0 to {count - 1}.")
 
@@ -71,7 +71,7 @@ class GroupProblem:
     @cached_property
     def feature_counts(self) -> Index:
         """How many features each group has."""
-        return np.bincount(self.groups, minlength=self.penalty.weights.size)
+        return np.bincount(self.groups, minlength=self.penalty.prices.size)
 
     def conclusion(self, certificate: Certificate) -> Status | None:
         """Nothing: the gap says how far away the optimum is."""
@@ -89,13 +89,13 @@ class GroupProblem:
 
     def norms(self, V: Float) -> Float:
         """Norms of the groups of a matrix with a row per target and a column per feature."""
-        squares = np.bincount(self.groups, (V * V).sum(axis=0), minlength=self.penalty.weights.size)
+        squares = np.bincount(self.groups, (V * V).sum(axis=0), minlength=self.penalty.prices.size)
         return np.asarray(np.sqrt(squares))
 
     def cost(self, norms: Float) -> float:
         """The penalty of coefficients whose groups have these norms."""
         p = self.penalty
-        return float(p.lam * p.weights @ norms + 0.5 * p.mu * norms @ norms)
+        return float(p.prices @ norms + 0.5 * p.mu * norms @ norms)
 
     def feasible(self, A: Float) -> tuple[Float, Float]:
         """Dual feasible variables near ``A``, and their products with the columns, a row per target."""
@@ -136,4 +136,4 @@ class GroupProblem:
     def _sums(self, z: Float, alpha: Float, y: Float, reach: float, b: float) -> SampleSums:
         """Sums over the samples for one target."""
         own = sample_sums(Squared(), z, alpha, y, self.s, np.array([reach]), float(b), True)
-        return SampleSums(*own, 0.5 * float(self.s @ (y * y)))
+        return SampleSums(*(float(value) for value in own), of_zero=0.5 * float(self.s @ (y * y)))

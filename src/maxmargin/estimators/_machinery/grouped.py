@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class GroupedLeastSquares(LeastSquaresRegressor):
     _reads_chunks = False
 
     @property
-    def _by_columns(self) -> bool:  # type: ignore[override]
+    def _by_columns(self) -> bool:
         return True
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
@@ -83,7 +84,7 @@ def group_problem(model: Any, operator: Columns, Y: Float, s: Float) -> GroupPro
     """``sum_i s_i/2 |Y_i - W x_i - b|^2 + alpha (r sum_g weight_g |W_g| + (1 - r)/2 |W|^2)`` of a model."""
     groups, weights = groups_of(getattr(model, "groups", None), getattr(model, "weights", None), operator.n_features)
     ratio = float(getattr(model, "l1_ratio", 1.0))
-    penalty = Groups(float(model.alpha) * ratio, weights, float(model.alpha) * (1.0 - ratio))
+    penalty = Groups(float(model.alpha) * ratio * weights, float(model.alpha) * (1.0 - ratio))
     return GroupProblem(operator, Y, penalty, groups, s, bool(model.fit_intercept))
 
 
@@ -96,8 +97,8 @@ def groups_of(groups: Any, weights: Any, d: int) -> tuple[Index, Float]:
     """
     if groups is None:
         numbers = np.arange(d)
-    elif np.ndim(groups) == 0:
-        if int(groups) != groups or not groups >= 1 or d % int(groups):
+    elif isinstance(groups, Real):
+        if groups != int(groups) or groups < 1 or d % int(groups):
             raise ValueError(f"groups={groups!r} must be the size of every group, and divide the {d} features evenly.")
         numbers = np.arange(d) // int(groups)
     elif all(np.ndim(some) == 1 for some in groups):

@@ -23,6 +23,8 @@ FEWEST = 50  # groups that are added at a time, or as many as are in the support
 INNER_SHARE = 0.1  # of the last gap over all groups: to what the gap on the set is lowered
 SWEEPS, MOST_SWEEPS = 10, 1000  # between two looks at that gap, and in an iteration
 STILL = 1e-14  # relative
+NEWTON_STEPS, ROOT = 50, 1e-15  # for the norm of a group; relative
+SINGULAR = 1e-14  # relative to the largest curvature of a group
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class GroupDescent(Solver[GroupProblem, "GroupState"]):
     targets, ``R_g(r) = lam_g r + mu r^2 / 2``, with or without free intercepts; columns in memory, dense or sparse.
 
     Method: the problem over a set of groups needs only the products of their columns with each other and with the
-    residuals. One group after another takes a proximal step with the largest curvature of its own columns, which for
-    one column is the exact minimum. Then those groups are added that violate the optimality conditions most.
+    residuals. One group after another is set to its best coefficients, which the eigenvectors of its own products and
+    an equation for its norm give. Then those groups are added that violate the optimality conditions most.
 
     Cost: an iteration is the solution over one set, with two passes over the data for each target; 3 to 10 are made as
     a rule. Memory for the set's columns and for the products of all pairs of them.
@@ -99,7 +101,10 @@ class GroupState(State):
     G: Float = field(default_factory=lambda: np.empty((0, 0)))
     order: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the columns, by groups
     starts: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the groups in that order
-    steepest: Float = field(default_factory=lambda: np.empty(0))  # largest curvature of each group
+    # Eigenvalues and vectors of the products of each group's columns, one group after another; where vectors begin.
+    values: Float = field(default_factory=lambda: np.empty(0))
+    bases: Float = field(default_factory=lambda: np.empty(0))
+    places: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     idle: int = 0
 
     @property
@@ -125,10 +130,15 @@ class GroupState(State):
         own = problem.groups[copy.W]
         self.order = np.argsort(own, kind="stable")
         self.starts = np.append(np.searchsorted(own[self.order], members), copy.W.size)
-        self.steepest = np.empty(members.size)
-        for k, (start, stop) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            some = self.order[start:stop]
-            self.steepest[k] = max(float(np.linalg.eigvalsh(self.G[np.ix_(some, some)])[-1]), 0.0)
+        sizes = np.diff(self.starts)
+        self.places = np.append(0, np.cumsum(sizes * sizes))
+        self.values, self.bases = self.G.diagonal()[self.order], np.ones(self.places[-1])
+        for k in np.flatnonzero(sizes > 1):
+            own = slice(self.starts[k], self.starts[k + 1])
+            some = self.order[own]
+            values, vectors = np.linalg.eigh(self.G[np.ix_(some, some)])
+            self.values[own] = np.maximum(values, 0.0)
+            self.bases[self.places[k] : self.places[k + 1]] = vectors.T.ravel()
 
 
 def _solve_on_set(problem: GroupProblem, state: GroupState, copy: ColumnCopy, stop: float) -> None:
@@ -139,7 +149,10 @@ def _solve_on_set(problem: GroupProblem, state: GroupState, copy: ColumnCopy, st
     squares = float((state.A * state.A / np.where(problem.s > 0.0, problem.s, 1.0)).sum())
     yy = squares + float(((C + V) * old).sum())
     for _ in range(MOST_SWEEPS // SWEEPS):
-        _sweep(penalty, state.members, state.order, state.starts, state.steepest, state.G, W, V, SWEEPS)
+        _sweep(
+            penalty, state.members, state.order, state.starts, state.places, state.bases, state.values, state.G, W, V,
+            SWEEPS,
+        )  # fmt: skip
         norms, slopes = (_norms(M, state.order, state.starts) for M in (W, V))
         t = 1.0 / max(1.0, _excess(penalty, slopes, state.members))
         vw, rr = float((V * W).sum()), max(yy - float(((C + V) * W).sum()), 0.0)
@@ -166,11 +179,11 @@ def _look(problem: GroupProblem, state: GroupState) -> None:
     losses = 0.5 * float((problem.s * (residuals - state.b[:, None]) ** 2).sum())
     t = 1.0 / max(1.0, dual_excess(penalty, slopes))
     product = float((state.V * state.W).sum())
-    inside = np.minimum(t * slopes, penalty.lam * penalty.weights) if penalty.mu == 0.0 else t * slopes
+    inside = np.minimum(t * slopes, penalty.prices) if penalty.mu == 0.0 else t * slopes
     gap = losses * (1.0 - t) ** 2 + problem.cost(norms) - t * product + float(conjugate_costs(penalty, inside))
     state.primal, state.gap = losses + problem.cost(norms), max(gap, 0.0)
     state.dual = state.primal - state.gap
-    excesses = np.where(norms == 0.0, slopes - penalty.lam * penalty.weights, 0.0)
+    excesses = np.where(norms == 0.0, slopes - penalty.prices, 0.0)
     violators = np.flatnonzero(excesses > 0.0)
     count = max(FEWEST, int(np.count_nonzero(norms)))
     if violators.size > count:
@@ -181,38 +194,94 @@ def _look(problem: GroupProblem, state: GroupState) -> None:
 
 @compiled
 def _sweep(
-    penalty: Groups, members: Index, order: Index, starts: Index, steepest: Float, G: Float, W: Float, V: Float,
-    count: int,
+    penalty: Groups, members: Index, order: Index, starts: Index, places: Index, bases: Float, values: Float, G: Float,
+    W: Float, V: Float, count: int,
 ) -> None:  # fmt: skip
-    """Proximal steps on one group after another. Sets: ``W`` and the slopes ``V``, a row for each column."""
-    T, steps = W.shape[1], np.empty(W.shape)
+    """Set one group after another to its best coefficients. Sets: ``W`` and the slopes ``V``, a row for each column."""
+    T, steps, best = W.shape[1], np.empty(W.shape), np.empty(W.shape)
     for _ in range(count):
         for k in range(members.shape[0]):
-            L = steepest[k]
-            if L + penalty.mu <= 0.0:
-                continue
-            square = 0.0
-            for e in range(starts[k], starts[k + 1]):
-                a = order[e]
-                for t in range(T):
-                    u = V[a, t] + L * W[a, t]
-                    square += u * u
-            norm, floor = math.sqrt(square), penalty.lam * penalty.weights[members[k]]
-            shrink = (norm - floor) / (norm * (L + penalty.mu)) if norm > floor else 0.0
+            price = penalty.prices[members[k]]
+            own, basis = order[starts[k] : starts[k + 1]], bases[places[k] : places[k + 1]]
+            _best_of_group(own, G, basis, values[starts[k] : starts[k + 1]], price, penalty.mu, W, V, best)
             moved = False
             for e in range(starts[k], starts[k + 1]):
                 a = order[e]
                 for t in range(T):
-                    new = shrink * (V[a, t] + L * W[a, t])
-                    steps[e, t] = new - W[a, t]
+                    steps[e, t] = best[e - starts[k], t] - W[a, t]
                     moved = moved or steps[e, t] != 0.0
-                    W[a, t] = new
+                    W[a, t] = best[e - starts[k], t]
             if moved:
                 for e in range(starts[k], starts[k + 1]):
                     row = G[order[e]]
                     for j in range(row.shape[0]):
                         for t in range(T):
                             V[j, t] -= row[j] * steps[e, t]
+
+
+@compiled
+def _best_of_group(
+    own: Index, G: Float, basis: Float, values: Float, lam: float, mu: float, W: Float, V: Float, best: Float
+) -> None:
+    """The coefficients of a group that are best if all others stay. Sets: the first rows of ``best``.
+
+    With ``c`` the slopes at zero they solve ``(G + mu + lam / r) W = c`` for ``r = |W|``, or are zero if
+    ``|c| <= lam``. In the basis of eigenvectors that is an equation for ``r``: ``|c / ((values + mu) r + lam)| = 1``.
+    """
+    size, T = own.shape[0], W.shape[1]
+    c, squares, total = np.empty((size, T)), np.zeros(size), 0.0
+    for i in range(size):
+        for t in range(T):
+            slope = V[own[i], t]
+            for j in range(size):
+                slope += G[own[i], own[j]] * W[own[j], t]
+            best[i, t] = slope
+    for i in range(size):
+        vector = basis[i * size : (i + 1) * size]
+        for t in range(T):
+            product = 0.0
+            for j in range(size):
+                product += vector[j] * best[j, t]
+            c[i, t] = product
+            squares[i] += product * product
+        total += squares[i]
+    best[:size] = 0.0
+    if total <= lam * lam:
+        return
+    r, least = _norm_of_best(squares, values, lam, mu), SINGULAR * (values[size - 1] + mu)
+    for i in range(size):
+        curvature, factor = values[i] + mu, 0.0
+        if lam > 0.0:
+            factor = r / (curvature * r + lam)
+        elif curvature > least:
+            factor = 1.0 / curvature
+        vector = basis[i * size : (i + 1) * size]
+        for t in range(T):
+            for j in range(size):
+                best[j, t] += factor * c[i, t] * vector[j]
+
+
+@compiled
+def _norm_of_best(squares: Float, values: Float, lam: float, mu: float) -> float:
+    """The root of the equation of `_best_of_group`, by Newton's method on ``1 / |c / (..)|``, which is nearly a line.
+
+    That function is concave, so all steps from zero lead to the right, and none beyond the root.
+    """
+    r, least = 0.0, SINGULAR * (values[values.shape[0] - 1] + mu)
+    for _ in range(NEWTON_STEPS if lam > 0.0 else 0):
+        square, slope = 0.0, 0.0
+        for i in range(squares.shape[0]):
+            curvature = max(values[i] + mu, least)
+            inverse = 1.0 / (curvature * r + lam)
+            square += squares[i] * inverse * inverse
+            slope += squares[i] * curvature * inverse * inverse * inverse
+        if slope <= 0.0:
+            break
+        step = (math.sqrt(square) - 1.0) * square / slope
+        if not step > ROOT * r:
+            break
+        r += step
+    return r
 
 
 @compiled
