@@ -50,14 +50,14 @@ def test_every_way_to_solve_a_model_leads_to_the_same_optimum(loss, intercept, m
     monkeypatch.setattr(module, "LARGE", 20)
     values.append(minimize(sparse_problem(loss=loss, intercept=intercept), ProximalNewton(), tol=1e-9))
     monkeypatch.setattr(module, "TOO_LARGE", 20)
-    values.append(minimize(sparse_problem(loss=loss, intercept=intercept), ProximalNewton(), tol=1e-9))
-    values.append(minimize(dense, ProximalNewton(), tol=1e-9))
+    rough = 1e-9 if isinstance(loss, Logistic) else 1e-5
+    values.append(minimize(sparse_problem(loss=loss, intercept=intercept), ProximalNewton(), tol=rough))
+    values.append(minimize(dense, ProximalNewton(), tol=rough))
     rows = sparse_problem(loss=loss, intercept=intercept, layout="rows")
     values.append(minimize(rows, Smoothed(), tol=1e-5))
-    for found in values[:-1]:
+    for found in values:
         assert found.status is Status.CONVERGED
-        assert found.certificate.primal == pytest.approx(values[0].certificate.primal, rel=2e-9)
-    assert values[-1].certificate.primal == pytest.approx(values[0].certificate.primal, rel=1e-5)
+        assert found.certificate.primal == pytest.approx(values[0].certificate.primal, rel=2.0 * found.tol)
     assert np.count_nonzero(values[0].point.w) > 60
 
 
