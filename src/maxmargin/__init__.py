@@ -13,6 +13,7 @@ from maxmargin.estimators import (
     DistributedSVC,
     ElasticNet,
     ElasticNetCV,
+    GroupLasso,
     KernelRidge,
     Lasso,
     LassoCV,
@@ -21,6 +22,8 @@ from maxmargin.estimators import (
     LinearSVCCV,
     LinearSVR,
     LogisticRegression,
+    MultiTaskElasticNet,
+    MultiTaskLasso,
     NuSVC,
     NuSVR,
     OneClassSVM,
@@ -48,6 +51,7 @@ from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.problems.problem import Problem
@@ -67,6 +71,8 @@ __all__ = [
     "DistributedSVC",
     "ElasticNet",
     "ElasticNetCV",
+    "GroupLasso",
+    "GroupProblem",
     "HomotopyPath",
     "HullDistance",
     "KernelRidge",
@@ -77,6 +83,8 @@ __all__ = [
     "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
+    "MultiTaskElasticNet",
+    "MultiTaskLasso",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -6,6 +6,7 @@ from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.explanation import explain_solver
+from maxmargin.estimators.group_lasso import GroupLasso
 from maxmargin.estimators.kernel_ridge import KernelRidge
 from maxmargin.estimators.lasso import Lasso
 from maxmargin.estimators.lasso_cv import LassoCV
@@ -16,6 +17,8 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
+from maxmargin.estimators.multi_task_elastic_net import MultiTaskElasticNet
+from maxmargin.estimators.multi_task_lasso import MultiTaskLasso
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
@@ -40,6 +43,7 @@ __all__ = [
     "DistributedSVC",
     "ElasticNet",
     "ElasticNetCV",
+    "GroupLasso",
     "KernelRidge",
     "Lasso",
     "LassoCV",
@@ -48,6 +52,8 @@ __all__ = [
     "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
+    "MultiTaskElasticNet",
+    "MultiTaskLasso",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -71,7 +71,8 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     n_jobs : int, default=None
         Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
     positive : bool, default=False
-        Whether coefficients must not be negative. The intercept may be.
+        Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive", limits are for
+        "smoothed", whose proofs of such problems are rough.
     bounds : pair of float or array-like of shape (n_features,), default=None
         Smallest and largest value of each coefficient, at most and at least 0.
 

@@ -253,6 +253,9 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
         "_labels": _Rule("true or false", lambda value, _: isinstance(value, bool)),
         "solver_": _Rule("a name", lambda value, _: isinstance(value, str)),
     },
+    "GroupLasso": _LEAST_SQUARES,
+    "MultiTaskLasso": _LEAST_SQUARES,
+    "MultiTaskElasticNet": _LEAST_SQUARES,
     "KernelRidge": _OF_TARGETS
     | {
         "solutions_": _LEAST_SQUARES["solutions_"],
