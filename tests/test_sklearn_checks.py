@@ -10,7 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from maxmargin import (
     SVC,
     SVR,
+    DistributedLasso,
     DistributedNuSVC,
+    DistributedRidge,
     DistributedSVC,
     KernelRidge,
     LinearRegression,
@@ -47,6 +49,8 @@ ESTIMATORS = [
     DistributedSVC(n_clients=2),
     DistributedSVC(loss="hinge", intercept="free", multi_class="ovo", n_clients=3),
     DistributedNuSVC(nu=0.3, n_clients=2),
+    DistributedRidge(n_clients=2),
+    DistributedLasso(0.01, n_clients=3),
     LinearSVR(),
     LinearSVR(loss="squared_epsilon_insensitive", intercept="free"),
     LogisticRegression(),

@@ -1,7 +1,9 @@
 """The scikit-learn face of the library."""
 
 from maxmargin.estimators.certification import Verdict, certify
+from maxmargin.estimators.distributed_lasso import DistributedLasso
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
+from maxmargin.estimators.distributed_ridge import DistributedRidge
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.kernel_ridge import KernelRidge
@@ -23,7 +25,9 @@ from maxmargin.estimators.svr import SVR
 __all__ = [
     "SVC",
     "SVR",
+    "DistributedLasso",
     "DistributedNuSVC",
+    "DistributedRidge",
     "DistributedSVC",
     "KernelRidge",
     "LinearRegression",

@@ -21,6 +21,8 @@ from maxmargin.estimators.certification.fitted import (
     targets,
 )
 from maxmargin.estimators.certification.verdict import Verdict, by_target, judge, verdict_of
+from maxmargin.estimators.distributed_lasso import DistributedLasso
+from maxmargin.estimators.distributed_ridge import DistributedRidge
 from maxmargin.estimators.kernel_ridge import KernelRidge, gram_of_kernel_ridge
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.ridge import Ridge
@@ -37,9 +39,10 @@ from maxmargin.solvers.choice import choose
 RIDGE = "sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2"
 
 
+@judge.register(DistributedLasso)
 @judge.register(sklearn.linear_model.Lasso)
 def _judge_lasso(model: Model, data: Samples) -> Verdict:
-    if model.positive:
+    if getattr(model, "positive", False):
         raise ValueError("certify judges Lasso with positive=False; positive=True is another problem.")
     share = data.weights / data.weights.sum()
     penalty = L1(float(model.alpha))
@@ -50,6 +53,7 @@ def _judge_lasso(model: Model, data: Samples) -> Verdict:
 
 
 @judge.register(Ridge)
+@judge.register(DistributedRidge)
 @judge.register(RidgeCV)
 @judge.register(LinearRegression)
 @judge.register(sklearn.linear_model.Ridge)
