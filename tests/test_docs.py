@@ -175,6 +175,19 @@ def test_the_figure_of_the_losses_is_drawn_from_their_methods(example, tmp_path)
     assert np.array_equal(np.isnan(dual_of_hinge), (margins < 0.0) | (margins > 1.0))
 
 
+def test_the_figure_of_sparse_paths_shows_what_was_computed(example, tmp_path):
+    """3-15, 3-16: path, curve and subsets are the library's, and the tangent touches the curve."""
+    module = example("sparse_paths")
+    path, curve, best, refitted = module.main(["--figures", str(tmp_path)])
+    assert (tmp_path / "sparse_paths.svg").stat().st_size < 150_000
+    assert path.certificate(1.0).relative_gap < 1e-9
+    found = curve.penalised(module.PRICE * curve.lambdas[0])
+    t = np.linspace(0.0, curve.norms[-1], 101)
+    assert np.all(curve.error_at(t) >= found.error - found.lam * (t - found.norm) - 1e-9 * curve.errors[0])
+    assert np.all(refitted >= best.errors[1:] * (1.0 - 1e-9))
+    assert refitted[-1] == pytest.approx(best.errors[-1])
+
+
 def test_more_data_is_less_work_for_a_stream_and_more_for_newton(example, tmp_path):
     module = example("more_data_less_work")
     study = module.main(["--quick", "--figures", str(tmp_path)])

@@ -138,6 +138,12 @@ class Vectors(Protocol):
     def squared_length(self, i: int) -> float:
         """Squared Euclidean norm of vector ``i``."""
 
+    def add_weighted(self, i: int, step: float, weights: Float, w: Float) -> None:
+        """``w += step * weights * vector i``, entry by entry."""
+
+    def weighted_square(self, i: int, weights: Float) -> float:
+        """The same with a weight for each entry."""
+
 
 @runtime_checkable
 class Operator(Protocol):

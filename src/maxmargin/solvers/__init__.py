@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
 from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
+from maxmargin.solvers.columns.homotopy import Homotopy as Homotopy
+from maxmargin.solvers.columns.proximal_newton import ProximalNewton as ProximalNewton
 from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
+from maxmargin.solvers.kernels.active_set import ActiveSet as ActiveSet
 from maxmargin.solvers.kernels.block_smo import BlockSMO as BlockSMO
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
 from maxmargin.solvers.kernels.kernel_cholesky import KernelCholesky as KernelCholesky

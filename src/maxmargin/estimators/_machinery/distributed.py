@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -73,9 +73,9 @@ class DistributedMachine(LinearMachine):
         """What all clients are going to solve, from the targets and weights of one."""
         raise NotImplementedError
 
-    def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+    def _nus(self, name: Callable[[int], str], sides: Float) -> tuple[Float, float]:
         """The nu of each task and the largest feasible one, from the weights of its positive and negative samples."""
-        return np.zeros(len(names)), 0.0
+        return np.zeros(len(sides)), 0.0
 
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         """The solver for the rows of all clients, or of those to come."""
