@@ -21,6 +21,8 @@ import maxmargin
 from maxmargin import (
     SVC,
     SVR,
+    DistributedLasso,
+    DistributedRidge,
     ElasticNet,
     ElasticNetCV,
     GroupLasso,
@@ -132,6 +134,8 @@ MODELS = {
     "limits": (LinearSVR(bounds=([-1.0, -0.1], 0.5)), X[:, :2], X[:, 3]),
     "ridge": (Ridge(), X[:, :3], X[:, 3]),
     "ridge, two targets": (Ridge(alpha=np.array([1.0, 2.0])), X[:, :2].astype(np.float32), X[:, 2:]),
+    "ridge, clients": (DistributedRidge(n_clients=2), X[:, :3], X[:, 3]),
+    "LASSO, clients": (DistributedLasso(0.01, n_clients=2), X[:, :3], X[:, 3]),
     "ridge, chosen": (RidgeCV(alpha_per_target=True, store_cv_results=True), X[:, :2], X[:, 2:]),
     "ridge, classes": (RidgeClassifier(), sparse_rows(sparse.csr_array, np.float64), NAMES[CODES]),
     "ridge, two classes": (RidgeClassifier(class_weight="balanced"), X[BINARY], CODES[BINARY]),

@@ -1,7 +1,9 @@
 """The scikit-learn face of the library."""
 
 from maxmargin.estimators.certification import Verdict, certify
+from maxmargin.estimators.distributed_lasso import DistributedLasso
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
+from maxmargin.estimators.distributed_ridge import DistributedRidge
 from maxmargin.estimators.distributed_svc import DistributedSVC
 from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.estimators.elastic_net_cv import ElasticNetCV
@@ -39,7 +41,9 @@ __all__ = [
     "SVCCV",
     "SVR",
     "SVRCV",
+    "DistributedLasso",
     "DistributedNuSVC",
+    "DistributedRidge",
     "DistributedSVC",
     "ElasticNet",
     "ElasticNetCV",

@@ -206,6 +206,10 @@ _DISTRIBUTED: dict[str, _Rule] = {
     "shape_fit_": _KERNEL_MACHINE["shape_fit_"],
     "traffic_": _Rule("the rounds, scalars, bytes and seconds of each client", _is_traffic),
 }
+_DISTRIBUTED_REGRESSION = {name: rule for name, rule in _DISTRIBUTED.items() if name != "classes_"} | {
+    "coef_": _array("f", "features"),
+    "intercept_": _NUMBER,
+}
 ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "SVC": _KERNEL_CLASSIFIER,
     "NuSVC": _KERNEL_CLASSIFIER | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
@@ -217,6 +221,8 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     | _CERTIFIED
     | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
     "DistributedSVC": _DISTRIBUTED,
+    "DistributedRidge": _DISTRIBUTED_REGRESSION,
+    "DistributedLasso": _DISTRIBUTED_REGRESSION,
     "DistributedNuSVC": _DISTRIBUTED | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
     "LogisticRegression": {
         "n_features_in_": _SIZED["n_features_in_"],

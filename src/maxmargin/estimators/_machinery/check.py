@@ -82,7 +82,7 @@ def check_training_data(
 def check_shard(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Matrix, Array, Float]:
-    """Rows, labels and sample weights of one client, which may have none."""
+    """Rows, labels or targets, and sample weights of one client, which may have none."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
     rows = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
@@ -90,8 +90,10 @@ def check_shard(
     labels: Array = column_or_1d(y)
     check_consistent_length(rows, labels)
     if labels.size:
-        labels = _check_y(labels, multi_output=False, estimator=estimator)
-        check_classification_targets(labels)
+        numeric = is_regressor(estimator)
+        labels = _check_y(labels, multi_output=False, y_numeric=numeric, estimator=estimator)
+        if not numeric:
+            check_classification_targets(labels)
     weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (labels.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
         raise ValueError(f"sample_weight must hold a number from 0 to {LARGEST_VALUE:.0e} for each sample.")
