@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.fit import Solved, all_or_nothing
+from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.least_squares import (
     ALPHA_CONSTRAINT,
     LEAST_SQUARES_CONSTRAINTS,
@@ -23,6 +22,7 @@ from maxmargin.estimators._machinery.least_squares import (
 from maxmargin.estimators._machinery.moments import Moments
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import validate_parameters
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -203,6 +203,16 @@ class Ridge(LeastSquaresRegressor):
         self._moments, self.solver_ = vars(moments), "moments"
         self._keep_certificates(solutions)
 
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        if self.positive or self.bounds is not None or not isinstance(self.alpha, (float, int)):
+            return None
+        return 2.0 * float(self.alpha), 0.0, None, 2.0
+
+    def _keep_one(self, solution: Solution) -> None:
+        super()._keep_one(solution)
+        self.__dict__.pop("_moments", None)
+        self.solver_ = solution.solver
+
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         plan = super()._divide(X, y, sample_weight)
         self._alphas = strengths_of(self.alpha, len(plan.tasks))
@@ -214,7 +224,7 @@ class Ridge(LeastSquaresRegressor):
         intercept: Intercept = "free" if self.fit_intercept else None
         return self._least_squares(operator, task.y, task.s, float(self._alphas[k]), intercept)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         del self._alphas
         self.__dict__.pop("_moments", None)

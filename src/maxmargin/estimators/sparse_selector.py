@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.fit import worst
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Task
+from maxmargin.estimators._machinery.results import worst
 from maxmargin.estimators.homotopy_path import Limits, path_of
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
