@@ -18,7 +18,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
-from maxmargin.estimators._machinery.paths import Chain, coefficients
+from maxmargin.estimators._machinery.paths import Chain, coefficients, falling
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.sparse_least_squares import SPARSE_CONSTRAINTS, SparseLeastSquaresRegressor
 from maxmargin.loop.solution import Solution
@@ -151,10 +151,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         """The strengths of a path, in falling order."""
         if isinstance(self.alphas, Integral):
             return self._chain(X, plan.tasks[0].y, plan.tasks[0].s, ratio).grid(int(self.alphas), float(self.eps))
-        values = np.asarray(self.alphas, dtype=np.float64)
-        if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values >= 0.0)).all():
-            raise ValueError(f"alphas must be a number of strengths or a list of some from 0 on; got {self.alphas!r}.")
-        return np.sort(values)[::-1]
+        return falling(self.alphas)
 
     def _chain(self, X: Matrix, y: Float, s: Float, ratio: float) -> Chain:
         return Chain(

@@ -45,8 +45,8 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: Any) -> Plan:
         """One task for each target, with weights whose sum is 1."""
-        refuse_wrong_gram(self, X)
         plan = super()._divide(X, y, sample_weight)
+        refuse_wrong_gram(self, X, plan.weights)
         s = plan.weights / plan.weights.sum()
         plan.tasks = [Task(task.name, task.members, task.y, s) for task in plan.tasks]
         return plan
@@ -110,7 +110,7 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         return sp.csr_array(np.atleast_2d(self.coef_))
 
 
-def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:
+def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix, weights: Float) -> None:
     """Refuse a Gram matrix that is not that of the samples: as scikit-learn, by its shape and one of its entries.
 
     Whether there is one makes no difference otherwise: the solver computes those products of columns that it needs.
@@ -124,13 +124,20 @@ def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:
             f"precompute must be True, False or the Gram matrix of the {d} features, of shape {(d, d)}; got an array of "
             f"shape {gram.shape}."
         )
-    if isinstance(X, ChunkedMatrix) or getattr(estimator, "fit_intercept", False):
-        return  # of which columns the products are, centred and weighted in which way, is not known
+    if isinstance(X, ChunkedMatrix):
+        return
     j, k = d // 2, d - 1 - d // 2
-    left, right = (np.asarray((X[:, [i]].toarray() if is_sparse(X) else X[:, i])).ravel() for i in (j, k))
-    expected = float(left.astype(np.float64) @ right)
-    if abs(gram[j, k] - expected) > AGREEMENT * max(abs(expected), abs(float(gram[j, k])), 1e-300):
+    left, right = (
+        np.asarray(X[:, [i]].toarray() if is_sparse(X) else X[:, i], dtype=np.float64).ravel() for i in (j, k)
+    )
+    scale = np.sqrt(weights * (weights.size / weights.sum()))
+    known = [float(left @ right), float((scale * left) @ (scale * right))]
+    if getattr(estimator, "fit_intercept", False):
+        left, right = (scale * (column - weights @ column / weights.sum()) for column in (left, right))
+        known.append(float(left @ right))
+    slack = AGREEMENT * (float(np.linalg.norm(left) * np.linalg.norm(right)) + 1e-300)
+    if min(abs(float(gram[j, k]) - value) for value in known) > slack:
         raise ValueError(
-            f"The Gram matrix passed as precompute is not that of X: its entry ({j}, {k}) is {gram[j, k]:.6g}, but the "
-            f"product of these columns is {expected:.6g}."
+            f"The Gram matrix passed as precompute did not pass validation: its entry ({j}, {k}) is {gram[j, k]:.6g}, "
+            f"but the product of these columns is {known[-1]:.6g}. Leave it out: what the solver needs it computes."
         )
