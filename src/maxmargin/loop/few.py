@@ -73,7 +73,14 @@ def are_few(X: Any) -> bool:
 
 
 def few_solutions(
-    X: Float, y: Float, s: Float, free: bool, alphas: Float, ratio: float, limits: tuple[Float, Float] | None, tol: float
+    X: Float,
+    y: Float,
+    s: Float,
+    free: bool,
+    alphas: Float,
+    ratio: float,
+    limits: tuple[Float, Float] | None,
+    tol: float,
 ) -> FewSolutions | None:
     """The solutions for all strengths, within the tolerance; ``None`` if one of them is not, for whatever reason.
 

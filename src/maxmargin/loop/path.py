@@ -118,6 +118,4 @@ def _solution(
     counters = dict(state.counters)
     record = Record(seconds, state.iterations, own.primal, own.dual, True, counters, own.error, own.least)
     name = solver.at_work(state)
-    return Solution(
-        point, own, Status.CONVERGED, name, tol, state.iterations, seconds, (record,), point, compiling
-    )
+    return Solution(point, own, Status.CONVERGED, name, tol, state.iterations, seconds, (record,), point, compiling)

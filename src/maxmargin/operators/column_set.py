@@ -42,7 +42,10 @@ class ColumnSet:
         if m > self.W.size:
             more = max(m, 2 * self.W.size, LEAST_ROOM) - self.W.size
             self.W = np.append(self.W, np.zeros(more, dtype=np.int64))
-            self.means, self.curvatures = np.append(self.means, np.zeros(more)), np.append(self.curvatures, np.zeros(more))
+            self.means, self.curvatures = (
+                np.append(self.means, np.zeros(more)),
+                np.append(self.curvatures, np.zeros(more)),
+            )
         self.W[start:m], self.place[new], self.size = new, np.arange(start, m), m
         vectors = self.columns.vectors
         assert isinstance(vectors, SparseVectors)

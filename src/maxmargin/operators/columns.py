@@ -120,7 +120,11 @@ class Columns:
         rest, size = _decomposed(alpha, self._anchors.U, parts)
         rounding = growth(self.terms()[1]) + 8.0 * DOUBLE + BALANCED + 2e-14 * math.sqrt(self.n_samples)
         reach = (rest + rounding * size) * (1.0 + 8.0 * DOUBLE)
-        v, certain, estimate = np.zeros(self.n_features), np.empty(self.n_features, dtype=np.bool_), np.empty(self.n_features)
+        v, certain, estimate = (
+            np.zeros(self.n_features),
+            np.empty(self.n_features, dtype=np.bool_),
+            np.empty(self.n_features),
+        )
         lengths = self.column_lengths()
         work = _inside(self._anchors.V, parts, reach, lengths, level, self._costs, certain, estimate)
         if self._spent + work > self._work:

@@ -32,7 +32,6 @@ from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
-    conjugate_costs,
     costs,
     depth,
     dual_excess,
@@ -194,7 +193,12 @@ class Problem:
         found = columns.beyond(alpha, strengths(self.penalty)[0])
         read = columns.read - before + np.count_nonzero(point.w) / max(1, point.w.size)
         some = where_felt(found.certain, point.w)  # all other columns cost nothing, certainly
-        penalty, w, v, lengths = restricted(self.penalty, some), point.w[some], found.v[some], columns.column_lengths()[some]
+        penalty, w, v, lengths = (
+            restricted(self.penalty, some),
+            point.w[some],
+            found.v[some],
+            columns.column_lengths()[some],
+        )
         border = np.full(1 if self.penalised_column else 0, self.penalised_column * alpha.sum())
         excess = dual_excess(penalty, np.append(v, border) if border.size else v)
         if excess > 1.0:

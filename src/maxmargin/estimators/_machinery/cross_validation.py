@@ -112,7 +112,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         """The shares of the L1 norm to try."""
         raise NotImplementedError
 
-    def _unpenalised(self) -> ElasticNet:
+    def _without_l1(self) -> ElasticNet:
         """An estimator for strengths without an L1 part."""
         raise NotImplementedError
 
@@ -178,7 +178,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
             return self._walked(X, y, weights, fold, weighted, few.W, few.b, few.proofs)
 
         def unpenalised(alpha: float) -> Solution:
-            model = self._unpenalised().set_params(alpha=alpha, l1_ratio=fold.ratio)
+            model = self._without_l1().set_params(alpha=alpha, l1_ratio=fold.ratio)
             return model.fit(chain.X, chain.y, kept).solution_
 
         solutions = chain.solve(fold.alphas, None, unpenalised)

@@ -15,7 +15,16 @@ from maxmargin.protocols import Array, Index
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-SIMPLE = {bool, int, float, str, type(None), np.float64, np.int64, np.bool_}  # parameters of these types alone are remembered: they hold nothing alive
+SIMPLE = {
+    bool,
+    int,
+    float,
+    str,
+    type(None),
+    np.float64,
+    np.int64,
+    np.bool_,
+}  # parameters of these types alone are remembered: they hold nothing alive
 MOST_KNOWN = 4096  # sets of parameters
 ROOM = 4  # labels are counted in a table of so many times their number, at most
 

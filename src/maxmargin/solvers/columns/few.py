@@ -153,7 +153,9 @@ def judged(
     if free:
         up, down = sides(alpha)
         if abs(up - down) > 1e-14 * math.sqrt(n) * (up + down):
-            alpha[:] = scaled_sides(alpha, min(1.0, down / up), 1.0) if up > down else scaled_sides(alpha, 1.0, up / down)
+            alpha[:] = (
+                scaled_sides(alpha, min(1.0, down / up), 1.0) if up > down else scaled_sides(alpha, 1.0, up / down)
+            )
     v = np.zeros(d)
     for j in range(d):
         x, product = X[j], 0.0

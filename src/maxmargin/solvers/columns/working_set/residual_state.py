@@ -55,9 +55,7 @@ class ResidualState(SetState):
         assert isinstance(vectors, SparseVectors)
         R = terms.h * (self.y - self.gram.columns.apply(self._whole()))
         sums = np.array([R.sum(), self.gram.total if self.gram.centred else 0.0])
-        return ResidualHeld(
-            vectors, self.gram.W[:m], self.gram.means[:m], self.gram.curvatures[:m], terms.h, R, sums
-        )
+        return ResidualHeld(vectors, self.gram.W[:m], self.gram.means[:m], self.gram.curvatures[:m], terms.h, R, sums)
 
     def solve(self, stop: float) -> None:
         """Solve the problem on the set. Sets: ``w``, ``slopes``."""

@@ -100,7 +100,14 @@ class WorkingSet(Solver[Problem, SetState]):
         estimate = operator.beyond(state.alpha, earlier).estimate
         near, excesses = np.empty(estimate.size, dtype=np.int64), np.empty(estimate.size)
         count = nearly(
-            estimate, NEARLY * terms.lam, state.gram.place, terms.low, terms.high, operator.column_lengths(), near, excesses
+            estimate,
+            NEARLY * terms.lam,
+            state.gram.place,
+            terms.low,
+            terms.high,
+            operator.column_lengths(),
+            near,
+            excesses,
         )
         near = _worst(near[:count], excesses[:count], max(state.fewest, 2 * state.support))
         if near.size:
