@@ -194,7 +194,8 @@ def enet_path(
         alphas = n_alphas
     model = ElasticNet(
         l1_ratio=l1_ratio, fit_intercept=fit_intercept, precompute=precompute, positive=positive, bounds=bounds,
-        tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose, n_jobs=n_jobs,
+        tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose,
+        n_jobs=n_jobs,
     )  # fmt: skip
     with one_blas_thread:
         chain, weights, strengths = _checked(model, X, y, sample_weight, 100 if alphas is None else alphas, eps)
@@ -245,7 +246,7 @@ def _checked(
 
 def _strengths(alphas: Any, chain: Chain, eps: float) -> Float:
     """Strengths in falling order: those that were given, or so many as were asked for."""
-    if isinstance(alphas, Integral) and not isinstance(alphas, bool):
+    if isinstance(alphas, Integral):
         if alphas < 1 or not 0.0 < eps < math.inf:
             raise ValueError(f"The number of alphas must be at least 1 and eps positive; got {alphas} and {eps}.")
         return chain.grid(int(alphas), eps)

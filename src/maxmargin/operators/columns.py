@@ -62,8 +62,8 @@ class Columns:
     """The map ``w -> X w`` for a matrix stored by columns (Fortran order or CSC).
 
     It remembers the products of all columns with a few vectors, the first and the last ones: ``x_j.alpha`` for another
-    ``alpha = p u + q v + ... + e`` is at most ``|p x_j.u + q x_j.v + ...| + ||x_j|| ||e||`` in size. Who only asks which
-    products are beyond some level (`beyond`) therefore has to compute few of them.
+    ``alpha = p u + q v + ... + e`` is at most ``|p x_j.u + q x_j.v + ...| + ||x_j|| ||e||`` in size. Who only asks
+    which products are beyond some level (`beyond`) therefore has to compute few of them.
     """
 
     products_passes = 2.0

@@ -239,11 +239,11 @@ class Problem:
         of_scores, of_coefficients = terms
         reach = growth(of_scores) * weighted_size(w, lengths)
         sums = self._sample_sums(z + b, alpha, np.array([reach]), b)
-        primal, dual, *errors = values_and_errors(
+        primal, dual, primal_error, dual_error = values_and_errors(
             penalty, np.array(sums), w, b, self.penalised_column, v, lengths, certain, reach, of_coefficients,
             self.total_samples, self.free_intercept,
         )  # fmt: skip
-        return certificate_of(primal, dual, *errors, passes, sums.least)
+        return certificate_of(primal, dual, primal_error, dual_error, passes, sums.least)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""

@@ -196,7 +196,7 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         if solution is None:
             return False
         self.n_features_in_ = samples.shape[1]
-        own.pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         self._keep_one(solution)
         for note in check.notes_on_convergence(self, samples):
             warnings.warn(note, ConvergenceWarning, stacklevel=4)

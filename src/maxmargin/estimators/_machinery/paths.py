@@ -76,8 +76,8 @@ class Chain:
         """Strengths from the largest that makes sense down to a share ``eps`` of it, as scikit-learn chooses them."""
         if self.ratio == 0.0:
             raise ValueError(
-                "Automatic alpha grid generation is not supported for l1_ratio=0. Please supply a grid by providing your "
-                "estimator with the appropriate `alphas=` argument."
+                "Automatic alpha grid generation is not supported for l1_ratio=0. Please supply a grid by providing "
+                "your estimator with the appropriate `alphas=` argument."
             )
         top = self.top()
         return np.full(count, LEAST_ALPHA) if top <= LEAST_ALPHA else np.geomspace(top, top * eps, num=count)
@@ -85,7 +85,9 @@ class Chain:
     def few(self, alphas: Float) -> FewSolutions | None:
         """The solutions for all strengths at once, if the samples are few and nothing else is asked for."""
         plain = self.solver == "auto" and self.max_iter is None and self.deadline == math.inf and not self.verbose
-        if not plain or not are_few(self.X) or not (alphas * self.ratio > 0.0).all():
+        if not plain or not isinstance(self.X, np.ndarray) or not are_few(self.X):
+            return None
+        if not (alphas * self.ratio > 0.0).all():
             return None
         free = self.intercept == "free"
         return few_solutions(self.X, self.y, self.s, free, alphas, self.ratio, self.limits, self.tol)
@@ -138,7 +140,7 @@ def falling(alphas: Any) -> Float:
     for k, value in enumerate(values):
         if not isinstance(value, Real):
             raise TypeError(f"alphas[{k}] must be an instance of float, not {type(value).__name__}.")
-        if not 0.0 <= value <= LARGEST_VALUE:
+        if not 0.0 <= float(value) <= LARGEST_VALUE:
             raise ValueError(f"alphas[{k}] == {value}, must be >= 0.0. It may be at most {LARGEST_VALUE:.0e}.")
     if not values:
         raise ValueError("alphas must hold at least one strength; got none.")

@@ -1,4 +1,4 @@
-"""What the estimators with an L1 penalty on least squares share: their problem, bounds, and the refit on the support."""
+"""What the estimators of least squares with an L1 penalty share: their problem, and what they keep of a fit."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
 
     def _keep_one(self, solution: Solution) -> None:
         super()._keep_one(solution)
-        self.dual_gap_ = solution.certificate.gap
+        self.dual_gap_: Any = solution.certificate.gap
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
         """Sets: what scikit-learn's estimator of the same name has, and what is known of the quality of the fit."""
         super()._keep(plan, solved)
         gaps = np.array([solution.certificate.gap for solution in self.solutions_])
-        self.dual_gap_: Any = gaps if len(gaps) > 1 else float(gaps[0])
+        self.dual_gap_ = gaps if len(gaps) > 1 else float(gaps[0])
         if len(self.solutions_) > 1:
             self.n_iter_ = [solution.iterations for solution in self.solutions_]
         if self.coef_.ndim == 2 and len(self.coef_) == 1:
@@ -121,8 +121,8 @@ def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix, weights: Float)
     gram, d = check_array(given, dtype=np.float64, input_name="precompute"), X.shape[1]
     if gram.shape != (d, d):
         raise ValueError(
-            f"precompute must be True, False or the Gram matrix of the {d} features, of shape {(d, d)}; got an array of "
-            f"shape {gram.shape}."
+            f"precompute must be True, False or the Gram matrix of the {d} features, of shape {(d, d)}; got an array "
+            f"of shape {gram.shape}."
         )
     if isinstance(X, ChunkedMatrix):
         return

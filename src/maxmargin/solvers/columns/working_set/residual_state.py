@@ -82,6 +82,8 @@ class ResidualState(SetState):
 
     def _sweeps(self, W: Index) -> int:
         """How many sweeps take as long as a factorisation."""
-        indptr = self.gram.columns.vectors.indptr.view(np.int64)
+        vectors = self.gram.columns.vectors
+        assert isinstance(vectors, SparseVectors)
+        indptr = vectors.indptr.view(np.int64)
         entries = float((indptr[W + 1] - indptr[W]).sum()) + W.size
         return int(min(max(FEWEST_SWEEPS, PAIR * self.support**3 / 3.0 / (ENTRY * entries)), MOST_SWEEPS))

@@ -72,11 +72,13 @@ class WorkingSet(Solver[Problem, SetState]):
         assert terms is not None
         alpha, b, loss = self._residuals(problem, terms, NONE, np.empty(0))
         c = operator.first_products(alpha)
-        known = {"terms": terms, "c": c, "alpha": alpha, "b": b, "loss": loss, "yy": 2.0 * loss}
+        free, h = problem.free_intercept, terms.h
         if are_short(operator, c, terms.lam):
-            state = ResidualState(gram=ColumnSet(operator, terms.h, problem.free_intercept), y=problem.y, **known)
+            some = ColumnSet(operator, h, free)
+            state: SetState = ResidualState(terms=terms, gram=some, c=c, alpha=alpha, b=b, loss=loss, y=problem.y)
         else:
-            state = SetState(gram=gram_of(operator, terms.h, problem.free_intercept), **known)
+            state = SetState(terms=terms, gram=gram_of(operator, h, free), c=c, alpha=alpha, b=b, loss=loss)
+        state.yy = 2.0 * loss
         gram = state.gram
         if warm is not None and warm.w.any():
             state.add(np.flatnonzero(warm.w))
