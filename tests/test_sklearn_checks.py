@@ -29,6 +29,7 @@ from maxmargin import (
     RidgeCV,
     SGDClassifier,
     SGDRegressor,
+    SparseSelector,
 )
 
 ESTIMATORS = [
@@ -75,6 +76,10 @@ ESTIMATORS = [
     SGDClassifier(loss="log_loss", penalty="elasticnet", alpha=0.01),
     SGDRegressor(),
     SGDRegressor(loss="epsilon_insensitive", penalty="l1", order="uniform"),
+    SparseSelector(alpha=0.01),
+    SparseSelector(max_features=2),
+    SparseSelector("log_loss", l1_ratio=0.9),
+    SparseSelector("squared_hinge", max_features=1),
 ]
 
 

@@ -26,12 +26,21 @@ from maxmargin.estimators import (
     RidgeCV,
     SGDClassifier,
     SGDRegressor,
+    SparseSelector,
+    SVMPath,
     Verdict,
     certify,
     enet_path,
     explain_solver,
     lasso_path,
+    leave_one_out,
+    svm_path,
 )
+from maxmargin.estimators._machinery.recovery import Recovery
+from maxmargin.estimators.best_subset import BestSubsets, best_subset
+from maxmargin.estimators.homotopy_path import HomotopyPath, lasso_homotopy
+from maxmargin.estimators.minimum_norm import minimum_norm
+from maxmargin.estimators.pareto import ParetoCurve, basis_pursuit, lasso_within_norm, pareto_curve
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
@@ -46,12 +55,14 @@ __version__ = version("maxmargin")
 __all__ = [
     "SVC",
     "SVR",
+    "BestSubsets",
     "BoxQP",
     "Certificate",
     "DistributedNuSVC",
     "DistributedSVC",
     "ElasticNet",
     "ElasticNetCV",
+    "HomotopyPath",
     "HullDistance",
     "KernelRidge",
     "Lasso",
@@ -63,24 +74,36 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "ParetoCurve",
     "Point",
     "Problem",
     "Record",
+    "Recovery",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SVMPath",
     "Separation",
     "SoftmaxProblem",
     "Solution",
+    "SparseSelector",
     "Status",
     "Verdict",
+    "basis_pursuit",
+    "best_subset",
     "certify",
     "enet_path",
     "explain_solver",
     "hull_distance",
+    "lasso_homotopy",
     "lasso_path",
+    "lasso_within_norm",
+    "leave_one_out",
     "load_planets",
     "minimize",
+    "minimum_norm",
+    "pareto_curve",
+    "svm_path",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.check import refuse_chunks
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.sparse_least_squares import (
     RATIO,
     SPARSE_CONSTRAINTS,
@@ -172,7 +171,7 @@ class ElasticNet(SparseLeastSquaresRegressor):
         super()._keep_one(solution)
         self._forget_refit()
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         self._forget_refit()
         if self.debias:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.sparse_least_squares import RATIO
 from maxmargin.estimators.elastic_net import ElasticNet
 
@@ -113,7 +113,7 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
     def _without_l1(self) -> ElasticNet:
         return ElasticNet(fit_intercept=self.fit_intercept, tol=self.tol, n_jobs=1)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         self.l1_ratio_ = self._chosen_ratio
         del self._chosen_ratio, self._deadline

@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
+from maxmargin.estimators._machinery.results import realise
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.models.format import VERSION, Refusal
 from maxmargin.problems.point import Certificate, Point, Status
@@ -240,6 +241,8 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "Lasso": _SPARSE,
     "ElasticNetCV": _SPARSE_CV | {"l1_ratio_": _NUMBER},
     "LassoCV": _SPARSE_CV,
+    "SparseSelector": {name: rule for name, rule in _LEAST_SQUARES.items() if name != "n_iter_"}
+    | {"alpha_": _NUMBER, "alpha_max_": _NUMBER},
     "RidgeClassifier": _LEAST_SQUARES
     | {
         "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),
@@ -334,6 +337,15 @@ LATER_FIELDS = {
 }
 
 
+NOT_STORED = {"_training"}  # what a model remembers of its training samples while it lives
+
+
+def fitted_attributes(model: BaseEstimator) -> dict[str, object]:
+    """What a file holds of a model beside its parameters."""
+    parameters = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name not in parameters and name not in NOT_STORED}
+
+
 def check_model(model: BaseEstimator) -> None:
     """Refuse a model whose attributes are not those of its class, or do not fit together."""
     name = type(model).__name__
@@ -341,7 +353,8 @@ def check_model(model: BaseEstimator) -> None:
         raise Refusal(
             f"{type(model).__module__}.{name} has no file format; only {', '.join(ATTRIBUTES)} of maxmargin have one."
         )
-    fitted = {key: value for key, value in vars(model).items() if key not in model.get_params(deep=False)}
+    realise(model)
+    fitted = fitted_attributes(model)
     if "solutions_" not in fitted:
         raise Refusal(f"This {name} is not fitted, so there is nothing to predict with; call fit first.")
     rules = ATTRIBUTES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from functools import cached_property
@@ -78,6 +79,12 @@ class Columns:
         self._anchors = _Anchors(np.empty((0, self.n_samples)), np.empty((0, self.n_features)))
         self._answer: _Answer | None = None
         self._spent = 0.0  # on products since the last anchor
+
+    def separate(self) -> Columns:
+        """The same columns, without what is known of their products."""
+        other = copy.copy(self)
+        other.read, other.kept, other._anchors, other._answer, other._spent = 0.0, None, (), None, 0.0
+        return other
 
     def apply(self, w: Float) -> Float:
         """``X w``."""

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from maxmargin._jit import compiled, compiled_in_place
 from maxmargin.operators.vectors import BLOCK, DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index, Vectors
-from maxmargin.threads import Workers
+from maxmargin.threads import Workers, go_on
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -38,6 +38,18 @@ def is_sparse(X: object) -> TypeIs[Sparse]:
 def dense64(X: Matrix) -> Float:
     """A matrix as a dense float64 array."""
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+
+
+def asymmetry(K: Matrix) -> float:
+    """The largest difference of two entries of a square matrix that should be equal; some rows at a time."""
+    if is_sparse(K):
+        return float(abs(K - K.T).data.max(initial=0.0))
+    most, step = 0.0, max(1, PART_WORK // max(1, len(K)))
+    for first in range(0, len(K), step):
+        go_on()
+        part = slice(first, first + step)
+        most = max(most, float(np.abs(K[part] - K[:, part].T).max(initial=0.0)))
+    return most
 
 
 def checked_values(values: Any, shape: tuple[int, int]) -> Float:

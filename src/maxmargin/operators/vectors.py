@@ -31,6 +31,13 @@ class DenseVectors(NamedTuple):
             total += x[k] * w[k]
         return total
 
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += x[k] * (s[k] * w[k])
+        return total
+
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
         x = self.X[i]
         total = 0.0
@@ -87,6 +94,19 @@ class DenseVectors(NamedTuple):
             total += v * v
         return total
 
+    def add_weighted(self, i: int, step: float, weights: Float, w: Float) -> None:
+        x = self.X[i]
+        for k in range(x.shape[0]):
+            w[k] += step * weights[k] * x[k]
+
+    def weighted_square(self, i: int, weights: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            v = np.float64(x[k])
+            total += weights[k] * v * v
+        return total
+
     def differences(self, i: int, others: DenseVectors, j: int) -> tuple[float, float]:
         """Manhattan distance and squared Euclidean distance of vector ``i`` to vector ``j`` of others."""
         x, z = self.X[i], others.X[j]
@@ -110,6 +130,13 @@ class SparseVectors(NamedTuple):
         total = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
             total += self.data[k] * w[self.indices[k]]
+        return total
+
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            total += self.data[k] * (s[j] * w[j])
         return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
@@ -158,6 +185,17 @@ class SparseVectors(NamedTuple):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             v = np.float64(self.data[k])
             total += v * v
+        return total
+
+    def add_weighted(self, i: int, step: float, weights: Float, w: Float) -> None:
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[self.indices[k]] += step * weights[self.indices[k]] * self.data[k]
+
+    def weighted_square(self, i: int, weights: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v = np.float64(self.data[k])
+            total += weights[self.indices[k]] * v * v
         return total
 
     def differences(self, i: int, others: SparseVectors, j: int) -> tuple[float, float]:

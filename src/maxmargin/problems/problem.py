@@ -148,6 +148,11 @@ class Problem:
         return getattr(self.operator, "total_samples", self.y.size)
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: with every kernel that is positive semi-definite, and over rows."""
+        return not self.kernelised or self.gram.positive
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other: always."""
         return True
@@ -238,7 +243,7 @@ class Problem:
         """
         of_scores, of_coefficients = terms
         reach = growth(of_scores) * weighted_size(w, lengths)
-        sums = self._sample_sums(z + b, alpha, np.array([reach]), b)
+        sums = self._sample_sums(z, alpha, np.array([reach]), b)
         primal, dual, primal_error, dual_error = values_and_errors(
             penalty, np.array(sums), w, b, self.penalised_column, v, lengths, certain, reach, of_coefficients,
             self.total_samples, self.free_intercept,
@@ -249,7 +254,7 @@ class Problem:
         """The certificate of a function over a kernel."""
         n, z, errors = self.y.size, self._scores(point), self.gram.rounding(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
-        sums = self._sample_sums(z + point.b, alpha, errors, point.b)
+        sums = self._sample_sums(z, alpha, errors, point.b)
         own, penalty = np.abs(point.w), self._penalty(point, z)
         primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
         primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))
@@ -259,7 +264,7 @@ class Problem:
             passes += self.operator.passes(alpha)
         conjugate, error = self._conjugate_penalty(alpha, z, errors, sums)
         dual = -sums.conjugates - conjugate
-        if not self.gram.positive or dual - error > self.value_of_zero:
+        if not self.convex or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return certificate_of(sums.losses + penalty, dual, primal_error, error, passes, sums.least)
 

@@ -29,6 +29,7 @@ from maxmargin.protocols import Array, Float, Index, Loss, Penalty
 BLOCK = 1024  # samples that are added up by themselves: sums of sums round less
 EXACT_FIT = 1e-9  # of the squared targets: a smaller sum of squared errors is as good as none
 SCORE_UNITS = 4.0  # roundings between a score and the argument of its loss: the intercept, the target
+UNDERFLOW = 1e-280  # sums of squares that are smaller may have lost all digits
 CONJUGATE_UNITS = 64.0  # a conjugate's slope is at most this: the logistic one's at the last number below 1, with room
 
 
@@ -54,6 +55,18 @@ class SampleSums(NamedTuple):
         return self.up + self.down
 
     @property
+    def length(self) -> float:
+        """Norm of the dual variables, or more where their squares underflow."""
+        return math.sqrt(self.squares) if self.squares > UNDERFLOW else self.size
+
+    def change(self, reach: float) -> float:
+        """Of the sum of the losses, at most, if the errors of all scores have the norm ``reach``.
+
+        By Cauchy's inequality, unless squares of slopes underflow: then by the sum of the slopes times their errors.
+        """
+        return math.sqrt(self.steepness) * reach if self.steepness > UNDERFLOW else self.drift
+
+    @property
     def least(self) -> float:
         """What smaller values of squared losses count as, for the relative gap: a share of that of ``w = 0, b = 0``.
 
@@ -76,10 +89,11 @@ _growth, _depth = compiled(growth), compiled(depth)
 def sample_sums(
     loss: Loss, z: Float, alpha: Float, y: Float, s: Float, errors: Float, b: float, differences: bool
 ) -> Float:
-    """The numbers of `SampleSums` for scores ``z`` with the intercept ``b`` in them.
+    """The numbers of `SampleSums` for scores ``z``, to which the intercept ``b`` is still to be added.
 
     ``errors`` holds the error of each score without the intercept, or one for all. A product of a score and a label is
-    exact; ``differences`` tells whether the loss takes differences from targets instead, which are not.
+    exact; ``differences`` tells whether the loss takes differences from targets instead. These are wrong by a share of
+    themselves, so that nothing is lost where a function meets a target exactly.
     """
     out = np.zeros(11)
     for start in range(0, z.shape[0], BLOCK):
@@ -107,11 +121,13 @@ def _block_sums(
     for i in range(start, stop):
         if s[i] <= 0.0:
             continue
-        a, size = alpha[i], abs(z[i]) + abs(b)
-        if differences and size > 0.0:
-            size += abs(y[i])
+        a, v = alpha[i], z[i] + b
+        if differences:
+            size = (abs(v - y[i]) if v != 0.0 else 0.0) + (abs(v) if z[i] != 0.0 and b != 0.0 else 0.0)
+        else:
+            size = abs(z[i]) + abs(b)
         conjugate = s[i] * loss.conjugate(-a / s[i], y[i])
-        out[0] += s[i] * loss.value(z[i], y[i])
+        out[0] += s[i] * loss.value(v, y[i])
         out[1] += conjugate
         out[2] += a
         out[3] += max(a, 0.0)
@@ -121,7 +137,9 @@ def _block_sums(
         out[7] += abs(a) * (1.0 + abs(y[i]))
         error = errors[0] if one_for_all else errors[i]
         reach = error + SCORE_UNITS * DOUBLE * size
-        steepest = s[i] * max(abs(loss.slope(z[i] - reach, y[i])), abs(loss.slope(z[i] + reach, y[i])))
+        if reach > 0.0:
+            reach += SCORE_UNITS * DOUBLE * abs(v)  # or the ends might be rounded to the middle
+        steepest = s[i] * max(abs(loss.slope(v - reach, y[i])), abs(loss.slope(v + reach, y[i])))
         if steepest > 0.0:
             out[8] += steepest * steepest
             out[9] += steepest * error
@@ -169,11 +187,12 @@ def values_and_errors(
     cost = costs(penalty, w)
     if column != 0.0:
         cost += penalty.cost(b / column, d)
-    primal_error = math.sqrt(sums[8]) * reach + SCORE_UNITS * DOUBLE * sums[10] + within * abs(losses)
+    change = math.sqrt(sums[8]) * reach if sums[8] > UNDERFLOW else sums[9]
+    primal_error = change + SCORE_UNITS * DOUBLE * sums[10] + within * abs(losses)
     primal_error += _growth(d) * cost
     heavier = max(up, down)
     share = (abs(balance) + within * (up + down)) / heavier if free and heavier > 0.0 else 0.0
-    scale = (_growth(terms) + share) * math.sqrt(sums[5])
+    scale = (_growth(terms) + share) * (math.sqrt(sums[5]) if sums[5] > UNDERFLOW else up + down)
     extra = 1 if column != 0.0 else 0
     products, errors = np.empty(d + extra), np.empty(d + extra)
     for j in range(d):

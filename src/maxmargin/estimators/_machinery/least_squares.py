@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LinearMachine
 from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, RowsView, Task, View
 from maxmargin.estimators._machinery.recognise import (
@@ -27,6 +26,7 @@ from maxmargin.estimators._machinery.recognise import (
     plain_targets,
     validate_parameters,
 )
+from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.few import are_few, few_solutions
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
@@ -75,14 +75,11 @@ class LeastSquares(LinearMachine):
         return super()._choice(problem, clients)
 
     def _views(self, plan: Plan) -> Sequence[View]:
-        """As rows; as columns first where coefficients have bounds."""
-        if isinstance(plan.X, ChunkedMatrix) or self._limits(plan.X.shape[1]) is None:
+        """As rows, then as columns; the other way round where coefficients have bounds."""
+        if isinstance(plan.X, ChunkedMatrix):
             return [RowsView(plan.X, plan.workers)]
-        return [ColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
-
-    def _limits(self, d: int) -> tuple[Float, Float] | None:
-        """The smallest and the largest value of each coefficient, if there are limits."""
-        return coefficient_limits(d, getattr(self, "positive", False), getattr(self, "bounds", None))
+        views: list[View] = [RowsView(plan.X, plan.workers), ColumnsView(plan.X, plan.workers)]
+        return views if self._limits(plan.X.shape[1]) is None else views[::-1]
 
     def _least_squares(self, operator: Operator, y: Float, s: Float, alpha: float, intercept: Intercept) -> Problem:
         """``sum_i s_i/2 (x_i.w + b - y_i)^2 + alpha |w|^2``; without a penalty among coefficients within some reach."""
@@ -252,30 +249,10 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         tasks = [Task(name, members, np.ascontiguousarray(t), s) for name, t in zip(names, columns, strict=True)]
         return Plan(X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(self.n_jobs))
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         self._keep_functions(plan, solved)
         if plan.y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-
-
-def coefficient_limits(d: int, positive: bool, bounds: Any) -> tuple[Float, Float] | None:
-    """The smallest and the largest value of each of ``d`` coefficients; ``None`` if there are no limits."""
-    if not positive and bounds is None:
-        return None
-    low, high = np.full(d, 0.0 if positive else -np.inf), np.full(d, np.inf)
-    if bounds is not None:
-        try:
-            given = [np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in bounds]
-            least, most = given
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"bounds must be a pair of numbers or of arrays of {d} numbers, the smallest and the largest value of "
-                f"each coefficient; got {bounds!r}."
-            ) from None
-        if not ((least <= 0.0) & (most >= 0.0)).all():
-            raise ValueError("bounds must have a lower end of at most 0 and an upper one of at least 0 everywhere.")
-        low, high = np.maximum(low, least), np.minimum(high, most)
-    return low, high
 
 
 def reach_of(features: Features, y: Float, intercept: Intercept) -> Float:

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.paths import Chain, sparse_penalty
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task, View
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.operators.rows import LARGEST_VALUE, is_sparse
@@ -93,7 +93,7 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         super()._keep_one(solution)
         self.dual_gap_: Any = solution.certificate.gap
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what scikit-learn's estimator of the same name has, and what is known of the quality of the fit."""
         super()._keep(plan, solved)
         gaps = np.array([solution.certificate.gap for solution in self.solutions_])

@@ -6,7 +6,7 @@ A model that kept no dual variables gets good ones by solving, which is generous
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +17,7 @@ from sklearn.base import is_outlier_detector
 from maxmargin.estimators._machinery.check import refuse_chunks
 from maxmargin.estimators._machinery.multiclass import by_pair
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.estimators._machinery.problems import certificate_at, l1_share, street_certificate
+from maxmargin.estimators._machinery.problems import certificate_at, l1_share, limits_of, street_certificate
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.numerics.selection import least
@@ -98,10 +98,11 @@ def intercept_of(model: Model, automatic: Intercept) -> Intercept:
 def norm_formula(model: Model) -> str:
     """The penalty of a linear model, as a formula."""
     r = l1_share(model)
-    return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+    norm = {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+    return norm if limits_of(model, int(np.shape(model.coef_)[-1])) is None else f"{norm} within limits of w"
 
 
-def tasks_with_variables(model: Model, tasks: list[Task], n: int) -> Iterator[tuple[Task, Float, float]]:
+def tasks_with_variables(model: Model, tasks: Sequence[Task], n: int) -> Iterator[tuple[Task, Float, float]]:
     """Each binary task with its dual variables and intercept, from the layout of ``dual_coef_``."""
     dual_coef = model.dual_coef_.toarray() if is_sparse(model.dual_coef_) else np.asarray(model.dual_coef_)
     if getattr(model, "multi_class", "ovo") == "ovo" and model.classes_.size > 2:

@@ -9,10 +9,11 @@ import sklearn.svm
 from sklearn.base import BaseEstimator as Model
 
 from maxmargin.estimators._machinery.check import class_weights
-from maxmargin.estimators._machinery.least_squares import LONGER, coefficient_limits, reach_of
+from maxmargin.estimators._machinery.least_squares import LONGER, reach_of
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.paths import sparse_penalty
 from maxmargin.estimators._machinery.plan import Task
+from maxmargin.estimators._machinery.problems import limits_of
 from maxmargin.estimators.certification.fitted import (
     Samples,
     codes_of,
@@ -60,7 +61,7 @@ def _judge_sparse(model: Model, data: Samples) -> Verdict:
         if alpha * ratio == 0.0:
             certificates.append(_ridge_certificate(model, data, y, share, 0.5 * alpha, point))
             continue
-        limits = _limits(model, data.X.shape[1])
+        limits = limits_of(model, data.X.shape[1])
         problem = Problem(
             rows_of(data.X), y, Squared(), sparse_penalty(alpha, ratio, limits), share,
             "free" if model.fit_intercept else None,
@@ -77,10 +78,6 @@ def _own_variables(model: Model, k: int, n: int) -> Float | None:
     """The dual variables of a target that a model kept; others follow from its errors."""
     alpha = model.solutions_[k].point.alpha if hasattr(model, "solutions_") else None
     return alpha if alpha is not None and alpha.size == n else None
-
-
-def _limits(model: Model, d: int) -> tuple[Float, Float] | None:
-    return coefficient_limits(d, getattr(model, "positive", False), getattr(model, "bounds", None))
 
 
 @judge.register(Ridge)
@@ -135,7 +132,7 @@ def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, alpha: f
     rows = rows_of(data.X)
     intercept: Intercept = "free" if model.fit_intercept else None
     d = data.X.shape[1]
-    limits = _limits(model, d)
+    limits = limits_of(model, d)
     reach = np.maximum(reach_of(rows, y, intercept), LONGER * np.abs(point.w)) if alpha == 0.0 else np.full(d, np.inf)
     if limits is None:
         penalty: Penalty = L2(2.0 * alpha) if alpha > 0.0 else Unpenalised(reach)

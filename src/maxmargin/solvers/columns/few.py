@@ -19,7 +19,8 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import Bounded
 from maxmargin.problems.rounding import dual_excess, sample_sums, values_and_errors
 from maxmargin.protocols import Float
-from maxmargin.solvers.columns.working_set.loops import (
+from maxmargin.solvers.columns.quadratic import GramHeld
+from maxmargin.solvers.columns.set_loops import (
     CYCLE,
     DONE,
     FACTOR,
@@ -30,7 +31,6 @@ from maxmargin.solvers.columns.working_set.loops import (
     solve,
     solve_on_set,
 )
-from maxmargin.solvers.columns.working_set.quadratic import GramHeld
 
 INNER_SHARE = 0.1  # of the tolerance: to what the gap on the products is lowered before the samples are looked at
 AGAIN = 1e-3  # of that, if rounding or the intercept spoilt the first
@@ -139,7 +139,7 @@ def judged(
 ) -> None:  # fmt: skip
     """The certificate of a point, recomputed from the columns ``X``. Sets: the dual variables and the numbers."""
     d, n = X.shape
-    z, reach = np.full(n, b), 0.0
+    z, reach = np.zeros(n), 0.0
     for j in range(d):
         reach += abs(w[j]) * lengths[j]
     reach *= _growth(d)
@@ -149,7 +149,7 @@ def judged(
             for i in range(n):
                 z[i] += u * x[i]
     for i in range(n):
-        alpha[i] = s[i] * (y[i] - z[i])
+        alpha[i] = s[i] * (y[i] - (z[i] + b))
     if free:
         up, down = sides(alpha)
         if abs(up - down) > 1e-14 * math.sqrt(n) * (up + down):

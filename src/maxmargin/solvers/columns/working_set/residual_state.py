@@ -10,8 +10,8 @@ import numpy as np
 from maxmargin.operators.column_set import ColumnSet
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.working_set.loops import CYCLE, FACTOR, SUPPORT, slopes_of, solve_on_set
-from maxmargin.solvers.columns.working_set.quadratic import ResidualHeld
+from maxmargin.solvers.columns.quadratic import ResidualHeld
+from maxmargin.solvers.columns.set_loops import CYCLE, FACTOR, SUPPORT, slopes_of, solve_on_set
 from maxmargin.solvers.columns.working_set.state import CYCLES, SetState
 from maxmargin.threads import go_on
 

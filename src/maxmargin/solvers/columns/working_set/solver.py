@@ -16,7 +16,7 @@ from maxmargin.parts.losses import Squared
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.working_set.loops import SUPPORT, judged, nearly, residuals
+from maxmargin.solvers.columns.set_loops import SUPPORT, judged, nearly, residuals
 from maxmargin.solvers.columns.working_set.residual_state import ResidualState
 from maxmargin.solvers.columns.working_set.state import SetState, Terms
 from maxmargin.solvers.solver import Needs, Solver

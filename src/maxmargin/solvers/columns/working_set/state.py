@@ -13,7 +13,8 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, Bounded, ElasticNet, strengths
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.working_set.loops import (
+from maxmargin.solvers.columns.quadratic import GramHeld
+from maxmargin.solvers.columns.set_loops import (
     CYCLE,
     FACTOR,
     MEMORY,
@@ -21,7 +22,6 @@ from maxmargin.solvers.columns.working_set.loops import (
     USABLE,
     solve_on_set,
 )
-from maxmargin.solvers.columns.working_set.quadratic import GramHeld
 from maxmargin.solvers.solver import State
 from maxmargin.threads import go_on
 
