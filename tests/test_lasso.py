@@ -380,3 +380,13 @@ def test_certify_judges_other_peoples_models():
     skglm = pytest.importorskip("skglm")
     model = skglm.Lasso(0.1, tol=1e-8).fit(X, y)
     assert certify(model, X, y).relative_gap <= 1e-6
+
+
+def test_several_targets_at_once_give_the_same_bits():
+    """Tasks side by side know nothing of each other's products."""
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.normal(size=(300, 4000)))
+    Y = X[:, :5] @ rng.normal(size=(5, 6)) + rng.normal(size=(300, 6))
+    one, two = (Lasso(0.2, n_jobs=k, tol=1e-8).fit(X, Y) for k in (1, 4))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert one.status_ is Status.CONVERGED
