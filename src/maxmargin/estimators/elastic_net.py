@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.check import refuse_chunks
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.results import Results
@@ -19,6 +20,7 @@ from maxmargin.estimators._machinery.sparse_least_squares import (
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
+from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Float
 
 
@@ -129,6 +131,34 @@ class ElasticNet(SparseLeastSquaresRegressor):
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())
+
+    @with_callbacks
+    def fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, check_input: bool = True
+    ) -> ElasticNet:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples; those of `maxmargin.io.open_chunks` need not fit into memory. Columns in memory one after another
+            (Fortran order, CSC) are not copied.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weight of each sample's error: weight 2 is the same as the sample twice.
+        check_input : bool, default=True
+            As in scikit-learn, and without effect: samples are always checked.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        if sample_weight is None and self._fit_at_once(X, y):
+            return self
+        return self._fit(X, y, sample_weight)
 
     @property
     def _strengths(self) -> tuple[float, float]:

@@ -110,7 +110,7 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
             raise ValueError(f"l1_ratio must be a number from 0 to 1, or a list of such; got {self.l1_ratio!r}.")
         return [float(ratio) for ratio in ratios]
 
-    def _unpenalised(self) -> ElasticNet:
+    def _without_l1(self) -> ElasticNet:
         return ElasticNet(fit_intercept=self.fit_intercept, tol=self.tol, n_jobs=1)
 
     def _keep(self, plan: Plan, solved: Results) -> None:

@@ -102,7 +102,7 @@ class LassoCV(CrossValidatedSparseRegressor):
     def _ratios(self) -> list[float]:
         return [1.0]
 
-    def _unpenalised(self) -> ElasticNet:
+    def _without_l1(self) -> ElasticNet:
         return ElasticNet(fit_intercept=self.fit_intercept, tol=self.tol, n_jobs=1)
 
     def _keep(self, plan: Plan, solved: Results) -> None:

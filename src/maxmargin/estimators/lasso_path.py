@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.paths import Chain, coefficients
+from maxmargin.estimators._machinery.paths import Chain, coefficients, falling
 from maxmargin.estimators._machinery.sparse_least_squares import refuse_wrong_gram
 from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.loop.solution import Solution
@@ -194,7 +194,8 @@ def enet_path(
         alphas = n_alphas
     model = ElasticNet(
         l1_ratio=l1_ratio, fit_intercept=fit_intercept, precompute=precompute, positive=positive, bounds=bounds,
-        tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose, n_jobs=n_jobs,
+        tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose,
+        n_jobs=n_jobs,
     )  # fmt: skip
     with one_blas_thread:
         chain, weights, strengths = _checked(model, X, y, sample_weight, 100 if alphas is None else alphas, eps)
@@ -221,11 +222,11 @@ def _checked(
     model._validate_params()
     rows, given = check.check_training_data(model, X, y)
     rows = check.refuse_chunks(rows, "A path", "fit ElasticNet for each strength")
-    refuse_wrong_gram(model, rows)
     targets = check.check_targets(model, given)
     if targets.ndim > 1 and targets.shape[1] > 1:
         raise ValueError("y has several targets, and a path is for one of them: call enet_path for each column of y.")
     weights = check.check_sample_weight(model, rows, sample_weight)
+    refuse_wrong_gram(model, rows, weights)
     chain = Chain(
         X=rows,
         y=np.ascontiguousarray(targets.ravel()),
@@ -240,21 +241,16 @@ def _checked(
         verbose=int(model.verbose),
         workers=workers_for(model.n_jobs),
     )
-    return chain, weights, falling(alphas, chain, eps)
+    return chain, weights, _strengths(alphas, chain, eps)
 
 
-def falling(alphas: Any, chain: Chain, eps: float) -> Float:
+def _strengths(alphas: Any, chain: Chain, eps: float) -> Float:
     """Strengths in falling order: those that were given, or so many as were asked for."""
-    if isinstance(alphas, Integral) and not isinstance(alphas, bool):
+    if isinstance(alphas, Integral):
         if alphas < 1 or not 0.0 < eps < math.inf:
             raise ValueError(f"The number of alphas must be at least 1 and eps positive; got {alphas} and {eps}.")
         return chain.grid(int(alphas), eps)
-    values = np.asarray(alphas, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0 or not (values >= 0.0).all() or not np.isfinite(values).all():
-        raise ValueError(
-            f"alphas must be a number of strengths or a list of some, finite and not negative; got {alphas!r}."
-        )
-    return np.sort(values)[::-1]
+    return falling(alphas)
 
 
 def _start(coef_init: ArrayLike, d: int) -> Float:

@@ -120,7 +120,7 @@ class LinearRegression(LeastSquaresRegressor):
         return None if self.positive or self.bounds is not None else (0.0, 0.0, None, 2.0)
 
     def _keep_one(self, solution: Solution) -> None:
-        self._singular = self._factor.reshape(solution.point.w.size, solution.point.w.size)
+        self._singular: Float | None = self._factor.reshape(solution.point.w.size, solution.point.w.size)
         super()._keep_one(solution)
 
     def _keep(self, plan: Plan, solved: Results) -> None:

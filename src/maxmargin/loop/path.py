@@ -1,8 +1,8 @@
 """A chain of problems that differ in their penalty: each is solved from where the last one ended.
 
 What `minimize` does for one problem takes some tenths of a millisecond beside the work of the solver. A path of a
-hundred problems, most of which need a round or two, is faster if the solver keeps its state (`Follower`). Every solution
-has a certificate as always; whoever is not within the tolerance soon is handed to `minimize`.
+hundred problems, most of which need a round or two, is faster if the solver keeps its state (`Follower`). Every
+solution has a certificate as always; whoever is not within the tolerance soon is handed to `minimize`.
 """
 
 from __future__ import annotations

@@ -105,10 +105,8 @@ class ColumnGram:
         def work(pieces: Iterator[slice]) -> None:
             for some in pieces:
                 for low, high, part in parts:
-                    _products(
-                        vectors, self.W, some.start, some.stop, low, high, self.h, part.starts, part.columns, part.values,
-                        self.G,
-                    )  # fmt: skip
+                    by_rows = part.starts, part.columns, part.values
+                    _products(vectors, self.W, some.start, some.stop, low, high, self.h, *by_rows, self.G)
 
         pieces = [slice(first, min(first + PIECE, m)) for first in range(start, m, PIECE)]
         self.columns.transposed.workers.run(work, pieces)

@@ -45,6 +45,11 @@ class _Anchors(NamedTuple):
     U: Float  # a row for each
     V: Float  # its products
 
+    @classmethod
+    def none(cls, columns: Columns) -> _Anchors:
+        """Of columns whose products nobody knows."""
+        return cls(np.empty((0, columns.n_samples)), np.empty((0, columns.n_features)))
+
     def and_one_more(self, alpha: Float, v: Float) -> _Anchors:
         """The first, the last ones, and this."""
         kept = [*range(len(self.U[:1])), *range(max(1, len(self.U) + 2 - MOST_ANCHORS), len(self.U))]
@@ -63,8 +68,8 @@ class Columns:
     """The map ``w -> X w`` for a matrix stored by columns (Fortran order or CSC).
 
     It remembers the products of all columns with a few vectors, the first and the last ones: ``x_j.alpha`` for another
-    ``alpha = p u + q v + ... + e`` is at most ``|p x_j.u + q x_j.v + ...| + ||x_j|| ||e||`` in size. Who only asks which
-    products are beyond some level (`beyond`) therefore has to compute few of them.
+    ``alpha = p u + q v + ... + e`` is at most ``|p x_j.u + q x_j.v + ...| + ||x_j|| ||e||`` in size. Who only asks
+    which products are beyond some level (`beyond`) therefore has to compute few of them.
     """
 
     products_passes = 2.0
@@ -76,14 +81,14 @@ class Columns:
         self.total_samples, self.entries = self.n_samples, self.transposed.entries
         self.read = 0.0  # passes over the data so far
         self.kept: object = None  # products of its columns with each other, by whoever needs them again
-        self._anchors = _Anchors(np.empty((0, self.n_samples)), np.empty((0, self.n_features)))
+        self._anchors = _Anchors.none(self)
         self._answer: _Answer | None = None
         self._spent = 0.0  # on products since the last anchor
 
     def separate(self) -> Columns:
         """The same columns, without what is known of their products."""
         other = copy.copy(self)
-        other.read, other.kept, other._anchors, other._answer, other._spent = 0.0, None, (), None, 0.0
+        other.read, other.kept, other._anchors, other._answer, other._spent = 0.0, None, _Anchors.none(self), None, 0.0
         return other
 
     def apply(self, w: Float) -> Float:

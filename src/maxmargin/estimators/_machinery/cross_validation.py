@@ -18,7 +18,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
-from maxmargin.estimators._machinery.paths import Chain, coefficients
+from maxmargin.estimators._machinery.paths import Chain, coefficients, falling
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.sparse_least_squares import SPARSE_CONSTRAINTS, SparseLeastSquaresRegressor
 from maxmargin.loop.solution import Solution
@@ -112,7 +112,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         """The shares of the L1 norm to try."""
         raise NotImplementedError
 
-    def _unpenalised(self) -> ElasticNet:
+    def _without_l1(self) -> ElasticNet:
         """An estimator for strengths without an L1 part."""
         raise NotImplementedError
 
@@ -151,10 +151,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         """The strengths of a path, in falling order."""
         if isinstance(self.alphas, Integral):
             return self._chain(X, plan.tasks[0].y, plan.tasks[0].s, ratio).grid(int(self.alphas), float(self.eps))
-        values = np.asarray(self.alphas, dtype=np.float64)
-        if values.ndim != 1 or values.size == 0 or not (np.isfinite(values) & (values >= 0.0)).all():
-            raise ValueError(f"alphas must be a number of strengths or a list of some from 0 on; got {self.alphas!r}.")
-        return np.sort(values)[::-1]
+        return falling(self.alphas)
 
     def _chain(self, X: Matrix, y: Float, s: Float, ratio: float) -> Chain:
         return Chain(
@@ -181,7 +178,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
             return self._walked(X, y, weights, fold, weighted, few.W, few.b, few.proofs)
 
         def unpenalised(alpha: float) -> Solution:
-            model = self._unpenalised().set_params(alpha=alpha, l1_ratio=fold.ratio)
+            model = self._without_l1().set_params(alpha=alpha, l1_ratio=fold.ratio)
             return model.fit(chain.X, chain.y, kept).solution_
 
         solutions = chain.solve(fold.alphas, None, unpenalised)

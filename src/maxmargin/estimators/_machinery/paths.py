@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from maxmargin.loop.few import FewSolutions, are_few, few_solutions, no_limits
 from maxmargin.loop.path import follow
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Columns, Matrix
+from maxmargin.operators.rows import LARGEST_VALUE
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, Bounded, ElasticNet
 from maxmargin.problems.point import Point
@@ -73,8 +76,8 @@ class Chain:
         """Strengths from the largest that makes sense down to a share ``eps`` of it, as scikit-learn chooses them."""
         if self.ratio == 0.0:
             raise ValueError(
-                "Automatic alpha grid generation is not supported for l1_ratio=0, where no strength makes all "
-                "coefficients zero: pass the strengths as alphas."
+                "Automatic alpha grid generation is not supported for l1_ratio=0. Please supply a grid by providing "
+                "your estimator with the appropriate `alphas=` argument."
             )
         top = self.top()
         return np.full(count, LEAST_ALPHA) if top <= LEAST_ALPHA else np.geomspace(top, top * eps, num=count)
@@ -82,7 +85,9 @@ class Chain:
     def few(self, alphas: Float) -> FewSolutions | None:
         """The solutions for all strengths at once, if the samples are few and nothing else is asked for."""
         plain = self.solver == "auto" and self.max_iter is None and self.deadline == math.inf and not self.verbose
-        if not plain or not are_few(self.X) or not (alphas * self.ratio > 0.0).all():
+        if not plain or not isinstance(self.X, np.ndarray) or not are_few(self.X):
+            return None
+        if not (alphas * self.ratio > 0.0).all():
             return None
         free = self.intercept == "free"
         return few_solutions(self.X, self.y, self.s, free, alphas, self.ratio, self.limits, self.tol)
@@ -127,3 +132,16 @@ def sparse_penalty(alpha: float, ratio: float, limits: tuple[Float, Float] | Non
     if limits is not None:
         return Bounded(alpha, ratio, *limits)
     return L1(alpha) if ratio == 1.0 else ElasticNet(alpha, ratio)
+
+
+def falling(alphas: Any) -> Float:
+    """Strengths that somebody chose, in falling order."""
+    values = list(np.atleast_1d(np.asarray(alphas, dtype=object)).ravel())
+    for k, value in enumerate(values):
+        if not isinstance(value, Real):
+            raise TypeError(f"alphas[{k}] must be an instance of float, not {type(value).__name__}.")
+        if not 0.0 <= float(value) <= LARGEST_VALUE:
+            raise ValueError(f"alphas[{k}] == {value}, must be >= 0.0. It may be at most {LARGEST_VALUE:.0e}.")
+    if not values:
+        raise ValueError("alphas must hold at least one strength; got none.")
+    return np.sort(np.array(values, dtype=np.float64))[::-1]

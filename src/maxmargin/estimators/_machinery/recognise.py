@@ -4,7 +4,7 @@ millisecond each, longer than many a fit. Whatever is not recognised goes throug
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,11 +56,13 @@ def plain_rows(X: object) -> Array | None:
 
 def plain_columns(X: object) -> Array | Sparse | None:
     """``X`` if its columns are in memory one after another, finite float64 numbers, none too large; else ``None``."""
-    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.f_contiguous:
-        return X if X.size and _is_small(X.T.reshape(-1)) else None
-    if type(X) not in (sp.csc_array, sp.csc_matrix) or X.dtype != np.float64 or not min(X.shape):
+    if isinstance(X, np.ndarray):
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.f_contiguous
+        return X if plain and X.size and _is_small(X.T.reshape(-1)) else None
+    if not isinstance(X, (sp.csc_array, sp.csc_matrix)) or X.dtype != np.float64 or not min(X.shape):
         return None
-    return X if X.has_canonical_format and _is_small(X.data) else None
+    columns: Any = X
+    return columns if columns.has_canonical_format and _is_small(columns.data) else None
 
 
 def plain_targets(y: object, count: int) -> Array | None:

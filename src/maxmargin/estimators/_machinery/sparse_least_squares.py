@@ -1,4 +1,4 @@
-"""What the estimators with an L1 penalty on least squares share: the problem, bounds, and the refit on the support."""
+"""What the estimators of least squares with an L1 penalty share: their problem, and what they keep of a fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.paths import Chain, sparse_penalty
-from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task, View
+from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, Task, View
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
@@ -45,8 +45,8 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: Any) -> Plan:
         """One task for each target, with weights whose sum is 1."""
-        refuse_wrong_gram(self, X)
         plan = super()._divide(X, y, sample_weight)
+        refuse_wrong_gram(self, X, plan.weights)
         s = plan.weights / plan.weights.sum()
         plan.tasks = [Task(task.name, task.members, task.y, s) for task in plan.tasks]
         return plan
@@ -57,7 +57,7 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         if isinstance(plan.X, ChunkedMatrix):
             return [RowsView(plan.X, plan.workers)]
         if alpha * ratio > 0.0 or self._limits(plan.X.shape[1]) is not None:
-            return [ColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
+            return [SeparateColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
         return [RowsView(plan.X, plan.workers)]
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
@@ -91,13 +91,13 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
 
     def _keep_one(self, solution: Solution) -> None:
         super()._keep_one(solution)
-        self.dual_gap_ = solution.certificate.gap
+        self.dual_gap_: Any = solution.certificate.gap
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what scikit-learn's estimator of the same name has, and what is known of the quality of the fit."""
         super()._keep(plan, solved)
         gaps = np.array([solution.certificate.gap for solution in self.solutions_])
-        self.dual_gap_: Any = gaps if len(gaps) > 1 else float(gaps[0])
+        self.dual_gap_ = gaps if len(gaps) > 1 else float(gaps[0])
         if len(self.solutions_) > 1:
             self.n_iter_ = [solution.iterations for solution in self.solutions_]
         if self.coef_.ndim == 2 and len(self.coef_) == 1:
@@ -110,7 +110,7 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         return sp.csr_array(np.atleast_2d(self.coef_))
 
 
-def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:
+def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix, weights: Float) -> None:
     """Refuse a Gram matrix that is not that of the samples: as scikit-learn, by its shape and one of its entries.
 
     Whether there is one makes no difference otherwise: the solver computes those products of columns that it needs.
@@ -124,13 +124,20 @@ def refuse_wrong_gram(estimator: Any, X: Matrix | ChunkedMatrix) -> None:
             f"precompute must be True, False or the Gram matrix of the {d} features, of shape {(d, d)}; got an array "
             f"of shape {gram.shape}."
         )
-    if isinstance(X, ChunkedMatrix) or getattr(estimator, "fit_intercept", False):
-        return  # of which columns the products are, centred and weighted in which way, is not known
+    if isinstance(X, ChunkedMatrix):
+        return
     j, k = d // 2, d - 1 - d // 2
-    left, right = (np.asarray(X[:, [i]].toarray() if is_sparse(X) else X[:, i]).ravel() for i in (j, k))
-    expected = float(left.astype(np.float64) @ right)
-    if abs(gram[j, k] - expected) > AGREEMENT * max(abs(expected), abs(float(gram[j, k])), 1e-300):
+    left, right = (
+        np.asarray(X[:, [i]].toarray() if is_sparse(X) else X[:, i], dtype=np.float64).ravel() for i in (j, k)
+    )
+    scale = np.sqrt(weights * (weights.size / weights.sum()))
+    known = [float(left @ right), float((scale * left) @ (scale * right))]
+    if getattr(estimator, "fit_intercept", False):
+        left, right = (scale * (column - weights @ column / weights.sum()) for column in (left, right))
+        known.append(float(left @ right))
+    slack = AGREEMENT * (float(np.linalg.norm(left) * np.linalg.norm(right)) + 1e-300)
+    if min(abs(float(gram[j, k]) - value) for value in known) > slack:
         raise ValueError(
-            f"The Gram matrix passed as precompute is not that of X: its entry ({j}, {k}) is {gram[j, k]:.6g}, but the "
-            f"product of these columns is {expected:.6g}."
+            f"The Gram matrix passed as precompute did not pass validation: its entry ({j}, {k}) is {gram[j, k]:.6g}, "
+            f"but the product of these columns is {known[-1]:.6g}. Leave it out: what the solver needs it computes."
         )

@@ -1,8 +1,8 @@
 """Least squares with few dense features: solved for a list of penalties, and judged, in one compiled call.
 
-Whatever takes some microseconds only, the frame around it counts: no array of this module is made twice, and what is
-computed of the samples serves all penalties. The problem is the one of `WorkingSet` with all columns in the set; without
-an L1 part and without bounds that are felt, it is a system of linear equations.
+Where all of the work takes some microseconds, the frame around it counts: what is computed of the samples serves all
+penalties, and nothing goes back to Python in between. The problem is the one of `WorkingSet` with all columns in the
+set; without an L1 part and without bounds that are felt, it is a system of linear equations.
 """
 
 from __future__ import annotations

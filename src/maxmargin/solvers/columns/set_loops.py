@@ -26,6 +26,12 @@ MEMORY = 8
 
 
 @compiled
+def slopes_of(held: Any, v: Float) -> None:
+    """All slopes of what is held. Sets: ``v``."""
+    held.refresh(v)
+
+
+@compiled
 def gap_on_set(
     w: Float, v: Float, lam: float, mu: float, low: Float, high: Float, yy: float, qw: float
 ) -> tuple[float, float]:

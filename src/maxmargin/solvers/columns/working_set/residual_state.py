@@ -11,12 +11,13 @@ from maxmargin.operators.column_set import ColumnSet
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.columns.quadratic import ResidualHeld
-from maxmargin.solvers.columns.set_loops import CYCLE, FACTOR, SUPPORT, solve_on_set
+from maxmargin.solvers.columns.set_loops import CYCLE, FACTOR, SUPPORT, slopes_of, solve_on_set
 from maxmargin.solvers.columns.working_set.state import CYCLES, SetState
 from maxmargin.threads import go_on
 
 PAIR, ENTRY = 0.03, 4.0  # of an entry's time: a multiplication of a factorisation; what a sweep does with an entry
 FEWEST_SWEEPS, MOST_SWEEPS = 4, 200
+MOST_FACTORISED = 4000  # coefficients: beyond that there are only sweeps
 
 
 @dataclass(kw_only=True)
@@ -38,23 +39,28 @@ class ResidualState(SetState):
         n, room = self.y.size, self.gram.W.size
         self.w = np.zeros(room)[: w.size]
         self.w[:] = w
-        self.slopes = np.zeros(w.size)
         if room > self.index.shape[1]:
             self.numbers, self.index = np.empty((4, max(room, n + 1))), np.empty((2, room), dtype=np.int64)
             self.memory[SUPPORT] = 0
-        if not self.A.size:
-            self.A = np.empty((n + 1) * (n + 1))
+        largest = min(room, MOST_FACTORISED)
+        if largest * largest > self.A.size:
+            self.A, self.memory[SUPPORT] = np.empty(largest * largest), 0
         self.warm = self.warm or bool(w.any())
+        self.slopes = np.zeros(w.size)
+        slopes_of(self._held(), self.slopes)
+
+    def _held(self) -> ResidualHeld:
+        """The problem on the set at its coefficients."""
+        m, vectors, terms = self.w.size, self.gram.columns.vectors, self.terms
+        assert isinstance(vectors, SparseVectors)
+        R = terms.h * (self.y - self.gram.columns.apply(self._whole()))
+        sums = np.array([R.sum(), self.gram.total if self.gram.centred else 0.0])
+        return ResidualHeld(vectors, self.gram.W[:m], self.gram.means[:m], self.gram.curvatures[:m], terms.h, R, sums)
 
     def solve(self, stop: float) -> None:
         """Solve the problem on the set. Sets: ``w``, ``slopes``."""
-        m, terms, vectors = self.w.size, self.terms, self.gram.columns.vectors
-        assert isinstance(vectors, SparseVectors)
-        W: Index = self.gram.W[:m]
+        terms, W, held = self.terms, self.gram.W[: self.w.size], self._held()
         c, low, high = self.c[W], terms.low[W], terms.high[W]
-        R = terms.h * (self.y - self.gram.columns.apply(self._whole()))
-        sums = np.array([R.sum(), self.gram.total if self.gram.centred else 0.0])
-        held = ResidualHeld(vectors, W, self.gram.means[:m], self.gram.curvatures[:m], terms.h, R, sums)
         b, steps, targets, work = self.numbers
         S, of_factor = self.index
         while True:
@@ -76,6 +82,8 @@ class ResidualState(SetState):
 
     def _sweeps(self, W: Index) -> int:
         """How many sweeps take as long as a factorisation."""
-        indptr = self.gram.columns.vectors.indptr.view(np.int64)
+        vectors = self.gram.columns.vectors
+        assert isinstance(vectors, SparseVectors)
+        indptr = vectors.indptr.view(np.int64)
         entries = float((indptr[W + 1] - indptr[W]).sum()) + W.size
         return int(min(max(FEWEST_SWEEPS, PAIR * self.support**3 / 3.0 / (ENTRY * entries)), MOST_SWEEPS))

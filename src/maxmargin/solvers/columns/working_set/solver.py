@@ -25,6 +25,7 @@ FIRST = 50  # columns that tell whether those of the set will be short
 FIRST_GAP = 1e-6  # of the loss at zero: to what it is lowered first if nothing is known of it
 DOUBTED = 0.01  # times less, after a certificate that was not good enough
 SHORT = 64  # entries of a column: to go through them takes less time than through the products with all others
+SLOW = 0.9  # of the last gap: rounds that lower it less count as idle
 NONE = np.empty(0, dtype=np.int64)
 NEARLY = 0.97  # of the strength of the penalty: columns whose slope is beyond may be needed for the next one
 
@@ -71,11 +72,13 @@ class WorkingSet(Solver[Problem, SetState]):
         assert terms is not None
         alpha, b, loss = self._residuals(problem, terms, NONE, np.empty(0))
         c = operator.first_products(alpha)
-        known = {"terms": terms, "c": c, "alpha": alpha, "b": b, "loss": loss, "yy": 2.0 * loss}
+        free, h = problem.free_intercept, terms.h
         if are_short(operator, c, terms.lam):
-            state = ResidualState(gram=ColumnSet(operator, terms.h, problem.free_intercept), y=problem.y, **known)
+            some = ColumnSet(operator, h, free)
+            state: SetState = ResidualState(terms=terms, gram=some, c=c, alpha=alpha, b=b, loss=loss, y=problem.y)
         else:
-            state = SetState(gram=gram_of(operator, terms.h, problem.free_intercept), **known)
+            state = SetState(terms=terms, gram=gram_of(operator, h, free), c=c, alpha=alpha, b=b, loss=loss)
+        state.yy = 2.0 * loss
         gram = state.gram
         if warm is not None and warm.w.any():
             state.add(np.flatnonzero(warm.w))
@@ -128,7 +131,7 @@ class WorkingSet(Solver[Problem, SetState]):
         before = state.gap
         self._look(problem, state)
         state.iterations += 1
-        state.idle = state.idle + 1 if not state.violators.size and state.gap >= 0.5 * before else 0
+        state.idle = state.idle + 1 if not state.violators.size and state.gap >= SLOW * before else 0
         return state
 
     def point(self, problem: Problem, state: SetState) -> Point:

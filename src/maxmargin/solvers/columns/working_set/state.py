@@ -48,7 +48,7 @@ class Terms(NamedTuple):
         if not isinstance(penalty, (L1, ElasticNet, Bounded)):
             return None
         if earlier is not None:
-            return earlier._replace(**dict(zip(("lam", "mu"), strengths(penalty), strict=True)))
+            return cls(earlier.h, *strengths(penalty), earlier.low, earlier.high)
         h = problem.s * cast("Squared", problem.loss).curvature
         if isinstance(penalty, Bounded):
             return cls(h, *strengths(penalty), penalty.low, penalty.high)
@@ -68,7 +68,7 @@ class SetState(State):
     alpha: Float
     b: float
     loss: float
-    yy: float  # twice the loss at zero
+    yy: float = 0.0  # twice the loss at zero
     gap: float = np.inf  # over all columns
     w: Float = field(default_factory=lambda: np.empty(0))  # of the columns in the set
     slopes: Float = field(default_factory=lambda: np.empty(0))
