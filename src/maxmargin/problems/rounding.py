@@ -171,8 +171,11 @@ def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjug
 
 def total_error(sizes: Float, errors: Float) -> float:
     """The sum of the errors times some sizes, where those of size zero do not count even if they are infinite."""
-    used = sizes > 0.0
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(sizes @ errors)
+        if total < math.inf:
+            return total
+        used = sizes > 0.0
         return float(sizes[used] @ errors[used])
 
 
