@@ -206,10 +206,14 @@ class KernelGram(Gram):
 
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``, from the errors of kernel values and of their sums."""
-        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
-        errors = measuring.error(sq, float(sq[np.flatnonzero(w)].max(initial=0.0)))
-        bound = rounding_of_sums(w, measuring.magnitude(sq), errors)
+        bound = rounding_of_sums(w, *self._double_values)
         return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
+
+    @cached_property
+    def _double_values(self) -> tuple[Float, Float]:
+        """As `single_values` of float64 values."""
+        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
+        return measuring.magnitude(sq), measuring.error(sq, float(sq.max(initial=0.0)))
 
     def single_values(self) -> tuple[Float, Float]:
         """As above; float32 values that cancel are not measured again."""
