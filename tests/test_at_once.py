@@ -144,6 +144,7 @@ HANDED_ON = (
     "far from",
     "1e4 apart",
     "one sample",
+    "ridge on every",
 )
 
 

@@ -13,7 +13,6 @@ any; ``alpha`` is ``A`` raveled, and ``b`` is 0.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,9 +117,9 @@ class GroupProblem:
         primal = dual = primal_error = dual_error = least = sizes = 0.0
         errors = np.empty_like(V)
         for t in range(self.n_targets):
-            sums = self._sums(Z[t] + b[t], A[t], self.Y[t], growth(of_scores) * float(np.abs(W[t]) @ lengths), b[t])
+            sums = self._sums(Z[t], A[t], self.Y[t], growth(of_scores) * float(np.abs(W[t]) @ lengths), b[t])
             share = imbalance(sums, n) if self.free_intercept else 0.0
-            errors[t] = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
+            errors[t] = (growth(of_coefficients) + share) * sums.length * lengths
             primal, dual, least = primal + sums.losses, dual - sums.conjugates, least + sums.least
             primal_error += error_of_losses(sums, sums.drift, n)
             dual_error += error_of_conjugates(sums, share, n)

@@ -139,11 +139,13 @@ def best_multipliers(program: Program, a: Float, e: Float, b: Float) -> tuple[fl
 
 @compiled
 def settle(program: Program, a: Float, e: Float, b: Float) -> bool:
-    """Whether good multipliers, without diagonal terms, became the best ones within some steps. Sets: ``b``.
+    """Whether good multipliers became the best ones within some steps; not with diagonal terms. Sets: ``b``.
 
     The primal value is convex and piecewise linear in each, with a kink where a variable would turn. From a good one,
     the next kink downhill is taken until none is lower.
     """
+    if program.D.any():
+        return False
     for g in range(program.totals.shape[0]):
         for _ in range(MOST_KINKS):
             left, right, size, up, down = program.totals[g], program.totals[g], 0.0, np.inf, -np.inf

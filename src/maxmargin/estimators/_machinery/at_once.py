@@ -17,7 +17,7 @@ from maxmargin.operators import ChunkedMatrix, Gram
 from maxmargin.operators.few import are_few
 from maxmargin.operators.gram import POSITIVITY_SAMPLES
 from maxmargin.operators.rows import dense64
-from maxmargin.operators.stored import Rounding, StoredKernel, few_stored, stored_kernel, stored_rows
+from maxmargin.operators.stored import Rounding, StoredKernel, StoredRows, few_stored, stored_kernel, stored_rows
 from maxmargin.parts.kernels import KERNELS
 from maxmargin.problems.box_qp import pieces_of
 from maxmargin.problems.point import Point
@@ -109,6 +109,7 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Program
         rows = dense64(plan.X)[tasks.order] if tasks.sorts else dense64(plan.X)
         if penalised:
             rows = np.column_stack([rows, np.ones(n)])
+        samples: StoredRows | StoredKernel
         samples, rounding = stored_rows(np.ascontiguousarray(rows))
     else:
         stored = _stored(estimator, plan, float(penalised))  # which holds the owner of the memory of the values too

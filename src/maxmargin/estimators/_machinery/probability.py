@@ -161,7 +161,7 @@ def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
     vars(estimator).pop("probability_slopes_", None)
     if not estimator.probability:
         return
-    if plan.solver is None:  # one compiled call was enough so far
+    if not plan.is_posed:  # one compiled call was enough so far
         choose_solver(estimator, plan)
         plan.first = None
     fold = folds(plan.X, plan.codes, plan.weights, estimator._seed())

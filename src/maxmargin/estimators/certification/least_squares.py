@@ -108,7 +108,7 @@ def _judge_ridge_classifier(model: Model, data: Samples) -> Verdict:
         codes = codes_of(model, data)
         per_class = class_weights(model.class_weight, model.classes_, codes, _counted(model, data))
         s = 2.0 * per_class[codes] * data.weights
-        tasks = binary_tasks(codes, model.classes_, "ovr", s)
+        tasks = list(binary_tasks(codes, model.classes_, "ovr", s))
     coef, biases = np.atleast_2d(model.coef_), np.broadcast_to(model.intercept_, len(tasks))
     certificates = [
         _ridge_certificate(model, data, task.y, s, _alpha(model, k), Point(float_row(coef, k), float(biases[k])))

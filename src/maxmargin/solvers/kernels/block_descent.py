@@ -114,9 +114,9 @@ def _chosen(program: Program, a: Float, e: Float, middle: Float, last: Array, si
         return block
     ordered, count = np.empty_like(block), 0
     for g in range(parts):
-        for v in block:
-            if group[v] == g:
-                ordered[count] = v
+        for t in range(block.shape[0]):
+            if group[block[t]] == g:
+                ordered[count] = block[t]
                 count += 1
     return ordered
 
