@@ -60,7 +60,7 @@ def test_the_optimum_is_that_of_scikit_learn_and_the_referee_agrees(kind, settin
     theirs = getattr(module, kind.__name__)(C=C, **settings, **only_theirs)
     fitted_by_scikit_learn(theirs, X, y, WEIGHTS)
     assert ours.status_ is Status.CONVERGED
-    assert ours.solution_.solver == "smoothed"
+    assert ours.solution_.solver == "proximal_newton"
 
     s = C * WEIGHTS
     if settings.get("class_weight") == "balanced":

@@ -15,17 +15,20 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
 from maxmargin.estimators._machinery.partition import Partition
-from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_task
+from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
+from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.estimators._machinery.training import Training
 from maxmargin.estimators._machinery.updates import added, removed
+from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
+from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array, Float
 from maxmargin.threads import workers_for
 
@@ -45,6 +48,7 @@ class KernelMachine(CertifiedEstimator):
     """An estimator whose functions are expansions over support vectors."""
 
     _has_form_of_rows: ClassVar[bool] = True  # whether its problem can be posed without a kernel, if that is linear
+    _has_form_of_losses: ClassVar[bool] = True  # whether its problem is a sum of losses, and not a program
 
     def _views(self, plan: Plan) -> Sequence[View]:
         """Through the kernel; if it is linear, as rows of features where a problem can be posed so."""
@@ -57,6 +61,17 @@ class KernelMachine(CertifiedEstimator):
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
 
+    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
+        return solve_kernel_machine(self, plan)
+
+    def _programs(self, plan: Plan) -> Programs | None:
+        """All tasks as quadratic programs in one piece; ``None`` if they are not of that form."""
+        return None
+
+    def _reading(self, found: Found) -> Reading | None:
+        """What the multipliers of solved programs stand for; ``None`` if that has no meaning."""
+        return intercepts_of_losses(self, found)
+
     def _hints(self) -> Mapping[str, object]:
         return {**super()._hints(), "tol": self.tol, "max_memory": self.cache_size}
 
@@ -65,33 +80,38 @@ class KernelMachine(CertifiedEstimator):
         point = solution.point
         return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``.
 
         Also ``_training``, which is not stored.
         """
-        X, functions = plan.X, [one.function for one in solved]
-        expansions = np.zeros((len(functions), X.shape[0]))
-        for expansion, task, function in zip(expansions, plan.tasks, functions, strict=True):
-            expansion[task.members] = function.alpha
+        X = plan.X
+        expansions = solved.expansions(plan.tasks, X.shape[0])
         used = np.flatnonzero(expansions.any(axis=0))
         self.support_ = used[np.argsort(plan.codes[used], kind="stable")].astype(np.int32)
         empty = np.empty((0, 0), dtype=X.dtype)
         self.support_vectors_ = empty if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = expansions[:, self.support_]
-        self.intercept_ = np.array([function.b for function in functions])
+        self.intercept_ = solved.intercepts
         self.shape_fit_ = X.shape
         if self.kernel == "linear":
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
-            as_rows = isinstance(plan.view, RowsView)
-            w = np.array([function.w for function in functions]) if as_rows else None
-            self._coef = linear_coefficients(self.support_vectors_, self.dual_coef_) if w is None else w
+            self._coef = solved.coefficients if solved.of_features else self._summed(plan, solved)
         self._training = Training.of(plan)
-        self._keep_certificates([one.solution for one in solved])
+        solved.keep(self)
+        self.fit_status_ = int(not self.duality_gap_ <= self.tol)
+
+    def _summed(self, plan: Plan, solved: Results) -> Float:
+        """Coefficients of the features from expansions over rows, which may be far from zero and cancel.
+
+        The expansion that was certified is summed, and the sum divided: to divide its terms would round each of them.
+        """
+        expansions, margins = solved.undivided(plan.tasks, plan.X.shape[0])
+        return linear_coefficients(self.support_vectors_, expansions[:, self.support_]) / margins
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         super()._keep_certificates(solutions)
-        self.fit_status_ = int(not all(s.certificate.relative_gap <= self.tol for s in solutions))
+        self.fit_status_ = int(not self.duality_gap_ <= self.tol)
 
     def _expansions(self) -> Float:
         """Coefficients of the support vectors in each problem."""
@@ -236,4 +256,5 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
-        return Plan(X, y, [regression_task(y, self.C * weights)], weights, codes, workers_for(self.n_jobs))
+        tasks = regression_tasks(check.check_targets(self, y), self.C * weights)
+        return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
+from maxmargin.operators.stored import StoredKernel
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
+from maxmargin.problems.programs import Program
 from maxmargin.protocols import Array, Float
+from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 from maxmargin.solvers.kernels.finite_box import with_finite_box
-from maxmargin.solvers.kernels.stored_blocks import ROUND_WORK, solve_blocks
 from maxmargin.solvers.solver import Needs, Solver, State
 
 MOST_SAMPLES = 2000  # a matrix of 32 MB
-FIRST_BLOCK = 64  # variables
 ROUND_BLOCKS = 64
+ROUND_WORK = 3e7  # kernel values that are read in a round: some tens of milliseconds
 PRECISE_SAMPLES = 64  # so few cost nothing: they are solved to the last digit
 SAFETY = 0.9  # of the wanted gap, by our own account
 DOUBTED = 0.25  # of it, where it was reached and was not good enough
@@ -73,18 +75,17 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         f = K @ qp.expansion(a) if a.any() else np.zeros(K.shape[0])
         aim = SAFETY * self.tol if K.shape[0] > PRECISE_SAMPLES else 0.0
         size = min(FIRST_BLOCK, self.block_size)
-        return BlockSMOState(qp=qp, K=K, a=a, f=f, size=size, aim=aim, untried=warm is None)
+        return BlockSMOState(qp=qp, K=K, a=a, f=f, size=size, largest=self.block_size, aim=aim, untried=warm is None)
 
     def advance(self, problem: Problem | BoxQP, state: BlockSMOState, limit: int) -> BlockSMOState:
         """Blocks until the round's work is spent or the wanted gap seems to be reached."""
         if state.reaches(state.aim):  # and yet somebody wants more
             state.aim, state.doubted = DOUBTED * state.aim, False
             state.f = state.K @ state.qp.expansion(state.a)
-        qp, groups = state.qp, state.qp.totals.size
-        blocks, state.size, state.steps, state.primal, state.dual, state.exhausted = solve_blocks(
-            state.K, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, groups, qp.totals, state.a, state.f, state.last,
-            state.aim, 0.0, state.size, self.block_size, state.iterations, state.steps, min(limit, ROUND_BLOCKS),
-            ROUND_WORK,
+        course = Course(state.iterations, state.size, state.steps, 0.0, state.primal, state.dual, False)
+        blocks, state.size, state.steps, _, state.primal, state.dual, state.exhausted = descend(
+            StoredKernel(state.K), state.program, state.a, state.f, state.last, state.b, state.aim, course,
+            self.block_size, state.iterations + min(limit, ROUND_BLOCKS), ROUND_WORK, state.room,
         )  # fmt: skip
         state.passes += (blocks - state.iterations) * min(1.0, state.size / max(1, state.K.shape[0]))
         state.iterations, state.untried = blocks, False
@@ -104,13 +105,22 @@ class BlockSMOState(State):
     a: Float
     f: Float
     size: int  # of the next block
+    largest: int  # block
     aim: float  # relative gap
     steps: int = 0
     exhausted: bool = False
-    last: Array = None  # type: ignore[assignment]  # whether each variable was in the last block
+    last: Array = field(init=False)  # whether each variable was in the last block
+    b: Float = field(init=False)  # multipliers
+    program: Program = field(init=False)
+    room: Float = field(init=False)
 
     def __post_init__(self) -> None:
+        qp, n = self.qp, self.K.shape[0]
         self.last = np.zeros(self.a.size, dtype=np.bool_)
+        self.b = np.zeros(max(1, qp.totals.size))
+        self.room = np.zeros(room_for(self.a.size, self.largest, self.b.size))
+        everything = np.array([0, n, 0, 0])
+        self.program = Program(everything, qp.sample, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, qp.totals)
 
     def reaches(self, gap: float) -> bool:
         """Whether the relative gap is at most this, by our own account."""
