@@ -222,10 +222,7 @@ class KernelGram(Gram):
 
     @cached_property
     def whole(self) -> Float:
-        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels.
-
-        It is not to be used after this operator is gone, whose memory the next one takes.
-        """
+        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels."""
         if are_few(self.X, self.X):
             return few_values(self.kernel, np.asarray(self.X))
         points = self._doubles
@@ -234,7 +231,7 @@ class KernelGram(Gram):
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
         n, X = self.n_samples, points.stored().X
-        K = memory_for(self, n * n, np.float64).reshape(n, n)
+        K = memory_for(None, n * n, np.float64).reshape(n, n)
         dsyrk(1.0, X.T, trans=1, lower=1, c=K.T, overwrite_c=1)  # the upper half, which is enough
         map_all(self.kernel, K, points.sq)
         return K
