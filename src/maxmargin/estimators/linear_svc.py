@@ -82,8 +82,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         thirds of the samples, had not seen. Their fits are rough and start from this one: together they take once to
         twice as long. The score of a class's only sample is that of the fit. They never contradict `predict`.
     positive : bool, default=False
-        Whether coefficients must not be negative. The intercept may be. With the hinge, limits are for "smoothed", whose
-        proofs of such problems are rough.
+        Whether coefficients must not be negative. The intercept may be. With the hinge, limits are for "smoothed",
+        whose proofs of such problems are rough.
     bounds : pair of float or array-like of shape (n_features,), default=None
         Smallest and largest value of each coefficient, at most and at least 0.
 
