@@ -89,8 +89,8 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     distributed models leave them with the clients. With smooth losses and the L2 penalty they follow from the scores.
     With the others they do not, so the dual bound is computed by `DualCoordinate` or, for an L1 norm or limits, by
     `Smoothed`, which is generous to the model; of hulls, by `Saddle`. That of scikit-learn's ``LogisticRegression`` is
-    computed by solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR`` does not tell
-    the width of its tube; the best one is taken.
+    computed by solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR``
+    does not tell the width of its tube; the best one is taken.
 
     Examples
     --------
