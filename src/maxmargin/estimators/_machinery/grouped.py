@@ -40,7 +40,7 @@ class GroupedLeastSquares(LeastSquaresRegressor):
     def _views(self, plan: Plan) -> Sequence[View]:
         return [ColumnsView(plan.X, plan.workers)]
 
-    def _problem(self, operator: Operator, task: Task, plan: Plan) -> GroupProblem:  # type: ignore[override]
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> GroupProblem:
         """What the fit minimises."""
         assert isinstance(operator, Columns)
         return group_problem(self, operator, task.y, task.s)
