@@ -63,6 +63,11 @@ class GroupProblem:
         return len(self.Y)
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: always."""
+        return True
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return True
@@ -135,4 +140,4 @@ class GroupProblem:
     def _sums(self, z: Float, alpha: Float, y: Float, reach: float, b: float) -> SampleSums:
         """Sums over the samples for one target."""
         own = sample_sums(Squared(), z, alpha, y, self.s, np.array([reach]), float(b), True)
-        return SampleSums(*(float(value) for value in own), of_zero=0.5 * float(self.s @ (y * y)))
+        return SampleSums(*np.append(own, 0.5 * float(self.s @ (y * y))))

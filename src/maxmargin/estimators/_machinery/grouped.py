@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,7 @@ class GroupedLeastSquares(LeastSquaresRegressor):
     """Least squares with a penalty on the norms of groups of coefficients, of all targets in one problem."""
 
     _reads_chunks = False
-
-    @property
-    def _by_columns(self) -> bool:
-        return True
+    _by_columns = True
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for all targets."""
@@ -44,7 +40,7 @@ class GroupedLeastSquares(LeastSquaresRegressor):
     def _views(self, plan: Plan) -> Sequence[View]:
         return [ColumnsView(plan.X, plan.workers)]
 
-    def _problem(self, operator: Operator, task: Task, plan: Plan) -> GroupProblem:  # type: ignore[override]
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> GroupProblem:
         """What the fit minimises."""
         assert isinstance(operator, Columns)
         return group_problem(self, operator, task.y, task.s)
@@ -97,10 +93,10 @@ def groups_of(groups: Any, weights: Any, d: int) -> tuple[Index, Float]:
     """
     if groups is None:
         numbers = np.arange(d)
-    elif isinstance(groups, Real):
-        if groups != int(groups) or groups < 1 or d % int(groups):
+    elif isinstance(groups, (int, np.integer)):
+        if groups < 1 or d % groups:
             raise ValueError(f"groups={groups!r} must be the size of every group, and divide the {d} features evenly.")
-        numbers = np.arange(d) // int(groups)
+        numbers = np.arange(d) // groups
     elif all(np.ndim(some) == 1 for some in groups):
         numbers = _numbers_of_lists(groups, d)
     else:

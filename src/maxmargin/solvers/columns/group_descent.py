@@ -134,10 +134,10 @@ class GroupState(State):
         self.places = np.append(0, np.cumsum(sizes * sizes))
         self.values, self.bases = self.G.diagonal()[self.order], np.ones(self.places[-1])
         for k in np.flatnonzero(sizes > 1):
-            own = slice(self.starts[k], self.starts[k + 1])
-            some = self.order[own]
+            part = slice(self.starts[k], self.starts[k + 1])
+            some = self.order[part]
             values, vectors = np.linalg.eigh(self.G[np.ix_(some, some)])
-            self.values[own] = np.maximum(values, 0.0)
+            self.values[part] = np.maximum(values, 0.0)
             self.bases[self.places[k] : self.places[k + 1]] = vectors.T.ravel()
 
 
