@@ -31,7 +31,7 @@ from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend
 SAFETY, DOUBTED = 0.9, 0.25  # of the wanted gap: the first aim, and each further one that of the last
 ATTEMPTS = 4
 SURELY = 1.0 - 1e-12  # of the tolerance: who forms the gap in another order finds it within
-LARGEST_BLOCK = 512
+LARGEST_BLOCK = 1024
 MOST_BLOCKS = 96  # of a problem: the others need steps on all free variables at once
 MOST_WORK = 4e8  # kernel values that are read in one call: some tenths of a second
 STRIDE = 0.6180339887498949  # of the samples that a start fills, so that they are spread evenly
@@ -50,7 +50,15 @@ class Found(NamedTuple):
     blocks: Index
 
 
-def solve_programs(samples: Any, rounding: Rounding, programs: Programs, order: Index, tol: float, d: int) -> Found:
+def solve_programs(
+    samples: Any,
+    rounding: Rounding,
+    programs: Programs,
+    order: Index,
+    tol: float,
+    d: int,
+    most_work: float = MOST_WORK,
+) -> Found:
     """Solve all of them to a certified relative gap of ``tol``.
 
     ``order`` holds the number of each sample of the stretches, and ``d`` is the number of features, if there are any.
@@ -60,7 +68,7 @@ def solve_programs(samples: Any, rounding: Rounding, programs: Programs, order: 
     multipliers, values, gaps = np.zeros((count, max(1, groups))), np.empty((count, 4)), np.full(count, math.inf)
     a, blocks = np.zeros(programs.q.size), np.zeros(count, dtype=np.int64)
     solved = _solve_all(
-        samples, rounding, programs, order, tol, MOST_WORK, a, expansions, multipliers, features, values, gaps, blocks
+        samples, rounding, programs, order, tol, most_work, a, expansions, multipliers, features, values, gaps, blocks
     )
     return Found(solved, a, expansions, multipliers, features, values, gaps, blocks)
 

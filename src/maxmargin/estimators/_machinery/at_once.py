@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from maxmargin._jit import seconds_working
+from maxmargin.estimators._machinery.check import check_intercept
 from maxmargin.estimators._machinery.kernels import make_kernel, training_operator
 from maxmargin.estimators._machinery.plan import Plan, Tasks
 from maxmargin.estimators._machinery.results import AtOnce
-from maxmargin.loop.at_once import Found, solve_programs
+from maxmargin.loop.at_once import MOST_WORK, Found, solve_programs
 from maxmargin.loop.classes_at_once import solve_classes
 from maxmargin.loop.rows_at_once import solve_rows
 from maxmargin.operators import ChunkedMatrix, Gram
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators._machinery.linear import LinearMachine
     from maxmargin.estimators.logistic_regression import LogisticRegression
 
+EASY_WORK = 6400.0  # entries that block SMO reads for each row: of easy problems, where Newton's steps take longer
 MOST_COLUMNS = 128  # of a matrix of second derivatives that plain loops factorise
 
 
@@ -116,14 +118,21 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Program
         if stored is None:
             return None
         d, samples, rounding = 0, stored[0], stored[1]
-    width = d + penalised if d else 0
-    found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width)
+    width, few = d + penalised if d else 0, EASY_WORK * tasks.y.size if d else MOST_WORK
+    found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width, few)
     if not found.solved:
-        return None
+        return _by_newton(estimator, plan) if d and estimator._has_form_of_losses else None
     results = _read(estimator, tasks, programs, found, d)
     if results is not None:
         results.seconds = seconds_working() - began
     return results
+
+
+def _by_newton(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
+    """All tasks of a machine with a linear kernel, where pairs of variables take too many steps: a large ``C``, say."""
+    if plan.X.shape[1] > MOST_COLUMNS:
+        return None
+    return solve_linear_machine(estimator, plan, estimator._loss(), check_intercept(estimator, "free"), 1.0)
 
 
 def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredKernel, Rounding, Gram | None] | None:
@@ -174,7 +183,7 @@ def _read(estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Fou
 
 
 def solve_linear_machine(
-    estimator: LinearMachine, plan: Plan, loss: Loss, intercept: Intercept, scale: float
+    estimator: LinearMachine | KernelMachine, plan: Plan, loss: Loss, intercept: Intercept, scale: float
 ) -> AtOnce | None:
     """All tasks of a linear machine with an L2 penalty, or ``None`` if the call did not get there."""
     began, tasks, d = seconds_working(), plan.tasks, plan.X.shape[1]

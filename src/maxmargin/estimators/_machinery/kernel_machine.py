@@ -30,7 +30,7 @@ from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Float, Loss
 from maxmargin.threads import workers_for
 
 KERNEL_CONSTRAINTS: dict[str, list[object]] = {
@@ -65,6 +65,10 @@ class KernelMachine(CertifiedEstimator):
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
         programs = self._programs(plan)
         return None if programs is None else partial(solve_kernel_machine, self, plan, programs)
+
+    def _loss(self) -> Loss:
+        """That of a machine whose problem is a sum of losses."""
+        raise NotImplementedError
 
     def _programs(self, plan: Plan) -> Programs | None:
         """All tasks as quadratic programs in one piece; ``None`` if they are not of that form."""

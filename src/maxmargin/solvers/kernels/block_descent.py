@@ -16,7 +16,7 @@ from maxmargin.solvers.kernels.block_loops import CHUNK, pair_steps
 
 FIRST_BLOCK = 64  # variables
 WHOLE = 128  # variables: so few are one block
-GROWING_BLOCKS = 12  # after so many blocks the size doubles: many free variables need large blocks
+GROWING_BLOCKS = 8  # after so many blocks the size doubles: many free variables need large blocks
 INNER_SHARE = 0.3  # of the violation at which a block's own problem counts as solved
 WHOLE_SHARE = 1e-3  # the same, if the block is the whole problem
 PRECISION = 1e-14  # of the gradient, relative to its size: no step is worth less
