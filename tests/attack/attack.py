@@ -1,8 +1,8 @@
 """The attack: nasty problems, every estimator, every solver, and an exact judge.
 
 ``python tests/attack/attack.py --seconds 3600 --seed 7`` runs until the time is over and prints what it found, each
-with a script that shows it. ``--first 400`` goes on where an earlier run of the same seed has ended, ``--number 12`` runs
-one problem, ``--worker`` serves a parent that watches for hangs.
+with a script that shows it. ``--first 400`` goes on where an earlier run of the same seed has ended, ``--number 12``
+runs one problem, ``--worker`` serves a parent that watches for hangs.
 """
 
 import argparse
