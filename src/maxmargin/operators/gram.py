@@ -179,8 +179,11 @@ class KernelGram(Gram):
         return _is_moderate(sq) and _is_moderate(self.diagonal()) and error < SINGLE_ERROR
 
     def may_meet(self, some: Index, others: Index) -> bool:
-        """Kernels of differences make distinct samples independent: only samples that are equal can meet."""
-        if not self.kernel.traits.of_differences:
+        """Kernels of differences make distinct samples independent: only samples that are equal can meet.
+
+        With a kernel that is not positive, a distance of zero proves nothing. That samples are equal does.
+        """
+        if self.kernel.traits.positive and not self.kernel.traits.of_differences:
             return True
         return not rows_as_bytes(self.X[some]).isdisjoint(rows_as_bytes(self.X[others]))
 
