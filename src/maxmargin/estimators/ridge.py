@@ -26,6 +26,7 @@ from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.rows import LARGEST_VALUE
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Intercept, Operator
@@ -205,6 +206,8 @@ class Ridge(LeastSquaresRegressor):
 
     def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
         if self.positive or self.bounds is not None or not isinstance(self.alpha, (float, int)):
+            return None
+        if not 0.0 <= self.alpha <= LARGEST_VALUE:
             return None
         return 2.0 * float(self.alpha), 0.0, None, 2.0
 
