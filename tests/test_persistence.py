@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import maxmargin
 from maxmargin import (
     SVC,
+    SVCCV,
     SVR,
     DistributedLasso,
     DistributedRidge,
@@ -232,8 +233,16 @@ def test_every_exported_estimator_has_a_layout():
         name
         for name in estimators.__all__
         if isinstance(getattr(estimators, name), type) and issubclass(getattr(estimators, name), BaseEstimator)
-    }
+    } - {"SVCCV", "SVRCV", "LinearSVCCV"}  # of which the best estimator is stored
     assert set(ATTRIBUTES) == exported, "describe the attributes of the new estimator in models/rules.py"
+
+
+def test_of_a_search_the_best_estimator_is_stored(path):
+    search = SVCCV(Cs=[1.0], gammas=[0.1], cv=2).fit(X, CODES)
+    with pytest.raises(ModelFileError, match="save its best_estimator_"):
+        save_model(search, path)
+    save_model(search.best_estimator_, path)
+    np.testing.assert_array_equal(load_model(path).predict(X), search.predict(X))
 
 
 def test_the_file_holds_no_pickle(fitted, path):

@@ -122,7 +122,7 @@ def _solve_one(
     f = _scores(samples, program, a, beta)
     course, aim = Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), SAFETY * tol
     for _ in range(ATTEMPTS):
-        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room)
+        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room, 0.0)
         tidy(program, a)
         f = _scores(samples, program, a, beta)
         e = np.empty(a.shape[0])

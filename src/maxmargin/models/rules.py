@@ -361,6 +361,8 @@ def fitted_attributes(model: BaseEstimator) -> dict[str, object]:
 def check_model(model: BaseEstimator) -> None:
     """Refuse a model whose attributes are not those of its class, or do not fit together."""
     name = type(model).__name__
+    if isinstance(model, Selection):
+        raise Refusal(f"{name} has no file format, the model that it found has: save its best_estimator_.")
     if name not in ATTRIBUTES or CLASSES.get(name) is not type(model):
         raise Refusal(
             f"{type(model).__module__}.{name} has no file format; only {', '.join(ATTRIBUTES)} of maxmargin have one."

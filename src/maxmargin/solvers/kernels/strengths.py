@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.operators.stored import StoredKernel
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.programs import Program as StoredProgram
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.kernels.active_set.loops import HIGH, LOW, Program
 from maxmargin.solvers.kernels.active_set.state import ActiveSetState, Phase
-from maxmargin.solvers.kernels.stored_blocks import solve_blocks
+from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 from maxmargin.threads import go_on
 
-FIRST_BLOCK, LARGEST_BLOCK = 96, 512
+LARGEST_BLOCK, MOST_BLOCKS = 512, 1_000_000
 UNLIMITED = 1e18
 FACTORISATIONS = 5.0  # that steps on pairs may cost before the active set is tried
 FACTOR_SHARE, FACTOR_BASE = 1.0 / 30.0, 3e5  # of the cube of free variables: a factorisation in kernel values read
@@ -93,7 +95,8 @@ def _pairs_along(
     """
     size = a.shape[0]
     zeros, totals, group = np.zeros(size), np.zeros(groups), np.zeros(size, dtype=np.int64)
-    last = np.zeros(size, dtype=np.bool_)
+    last, multiplier, everything = np.zeros(size, dtype=np.bool_), np.zeros(1), np.array([0, K.shape[0], 0, 0])
+    samples, room = StoredKernel(K), np.zeros(room_for(size, LARGEST_BLOCK, 1))
     while c < Cs.shape[0]:
         before = Cs[c - 1] if c > 0 else 0.0
         least, most = Cs[c] * low, Cs[c] * high
@@ -109,11 +112,12 @@ def _pairs_along(
             if least[v] < a[v] < most[v]:
                 free += 1
         budget = factorisations * (FACTOR_SHARE * free**3 + FACTOR_BASE)
-        _, _, _, _, _, rest = solve_blocks(
-            K, sample, q, zeros, least, most, group, groups, totals, a, f, last, -1.0, enough, FIRST_BLOCK,
-            LARGEST_BLOCK, 0, 0, 1_000_000, budget,
-        )  # fmt: skip
-        if not rest:
+        program = StoredProgram(everything, sample, sample, q, zeros, least, most, group, totals)
+        course = Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False)
+        course = descend(
+            samples, program, a, f, last, multiplier, -1.0, course, LARGEST_BLOCK, MOST_BLOCKS, budget, room, enough
+        )
+        if not course.rests:
             return c
         variables[c] = a
         b[c] = _multiplier(_slopes(q, f, sample), a, least, most, groups)

@@ -16,7 +16,6 @@ import numpy as np
 from maxmargin._jit import compiled, inlined
 from maxmargin.numerics.updated_cholesky import append_row, delete_row, pivot_of, solve_both, solve_triangle
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.kernels.stored_blocks import add_rows
 
 LOW, HIGH, FREE = 0, 1, 2  # where a variable is
 GOING_ON, OPTIMAL, STUCK = 0, 1, 2  # what an exchange ended with
@@ -84,6 +83,23 @@ def gather(p: Program, members: Index, M: Float) -> None:
             for j in range(i, members.shape[0]):
                 if p.group[u] == p.group[members[j]]:
                     row[j] += p.ridge
+
+
+@compiled
+def add_rows(K: Float, rows: Index, weights: Float, f: Float) -> None:
+    """Rows of a stored matrix times their weights, four at a time. Sets: ``f``."""
+    k, count = 0, rows.shape[0]
+    while k + 4 <= count:
+        r0, r1, r2, r3 = K[rows[k]], K[rows[k + 1]], K[rows[k + 2]], K[rows[k + 3]]
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for t in range(f.shape[0]):
+            f[t] += (w0 * r0[t] + w1 * r1[t]) + (w2 * r2[t] + w3 * r3[t])
+        k += 4
+    while k < count:
+        r0, w0 = K[rows[k]], weights[k]
+        for t in range(f.shape[0]):
+            f[t] += w0 * r0[t]
+        k += 1
 
 
 @compiled

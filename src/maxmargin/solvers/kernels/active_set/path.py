@@ -21,10 +21,10 @@ from maxmargin.solvers.kernels.active_set.loops import (
     LOW,
     Face,
     Program,
+    add_rows,
     delete_at,
     entry,
 )
-from maxmargin.solvers.kernels.stored_blocks import add_rows
 
 GOES_ON, REACHED, STUCK = 0, 1, 2
 CORRECTIONS = 32  # changes between two looks at what rounding has done to scores and equations

@@ -9,7 +9,9 @@ from typing import cast
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from maxmargin.operators.stored import StoredKernel
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.programs import Program as StoredProgram
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.kernels.active_set.loops import (
     DEPENDENT,
@@ -20,12 +22,13 @@ from maxmargin.solvers.kernels.active_set.loops import (
     STUCK,
     Face,
     Program,
+    add_rows,
     admit_all,
     bring_up_to_date,
     exchange,
     gather,
 )
-from maxmargin.solvers.kernels.stored_blocks import ROUND_WORK, add_rows, solve_blocks
+from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 from maxmargin.solvers.solver import State
 
 PRECISION = 4e-15  # of the slopes, relative to their size: smaller violations are rounding
@@ -38,7 +41,13 @@ REFINEMENTS = 3  # of a solution of linear equations
 EXCHANGES = 2_000_000  # kernel values times changes that a round is worth, and ...
 FEWEST_CHANGES = 16  # ... at least so many changes
 ROUGH = 1e-3  # relative gap at which the partition is nearly known
-FIRST_BLOCK, LARGEST_BLOCK, ROUGH_BLOCKS = 64, 512, 24  # of steps on pairs, before the first linear equations
+LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK = 512, 24, 3e7  # of steps on pairs, before the first linear equations
+
+
+def stored_program(p: Program) -> StoredProgram:
+    """The same program, as steps on pairs like it."""
+    everything = np.array([0, p.K.shape[0], 0, 0])
+    return StoredProgram(everything, p.sample, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals)
 
 
 class Phase(Enum):
@@ -70,14 +79,12 @@ class ActiveSetState(State):
     drift: float = 0.0  # the largest that was seen
     idle: int = 0
     attempts: int = 0  # to get more digits, after everything was done
-    last_block: Array = None  # type: ignore[assignment]
     precision: float = PRECISION  # of the slopes, relative to their size: smaller violations are none
     rounds: int = ROUNDS  # with many changes at once
 
     def __post_init__(self) -> None:
         p = self.program
         self.status = np.where(self.a <= p.low, LOW, np.where(self.a >= p.high, HIGH, FREE)).astype(np.int8)
-        self.last_block = np.zeros(self.a.size, dtype=np.bool_)
 
     @property
     def exhausted(self) -> bool:
@@ -102,12 +109,14 @@ class ActiveSetState(State):
     def begin_roughly(self) -> None:
         """Steps on pairs, in one compiled call. Sets: ``a, f, status, phase``."""
         p = self.program
-        blocks, _, _, self.primal, self.dual, _ = solve_blocks(
-            p.K, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals.size, p.totals, self.a, self.f, self.last_block,
-            ROUGH, 0.0, FIRST_BLOCK, LARGEST_BLOCK, 0, 0, ROUGH_BLOCKS, ROUND_WORK,
+        b = np.zeros(max(1, p.totals.size))
+        course = descend(
+            StoredKernel(p.K), stored_program(p), self.a, self.f, np.zeros(self.a.size, dtype=np.bool_), b, ROUGH,
+            Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK,
+            np.zeros(room_for(self.a.size, LARGEST_BLOCK, b.size)), 0.0,
         )  # fmt: skip
-        self.iterations += blocks
-        self.passes += blocks * min(1.0, FIRST_BLOCK / max(1, p.K.shape[0]))
+        self.iterations += course.blocks
+        self.passes += course.blocks * min(1.0, FIRST_BLOCK / max(1, p.K.shape[0]))
         self.__post_init__()
         self.phase = Phase.MANY
 
