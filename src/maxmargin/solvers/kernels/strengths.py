@@ -96,7 +96,7 @@ def _pairs_along(
     size = a.shape[0]
     zeros, totals, group = np.zeros(size), np.zeros(groups), np.zeros(size, dtype=np.int64)
     last, multiplier, everything = np.zeros(size, dtype=np.bool_), np.zeros(1), np.array([0, K.shape[0], 0, 0])
-    samples, room = StoredKernel(K), np.zeros(room_for(size, LARGEST_BLOCK, 1))
+    samples, room = StoredKernel(K), np.zeros(room_for(size, 1))
     while c < Cs.shape[0]:
         before = Cs[c - 1] if c > 0 else 0.0
         least, most = Cs[c] * low, Cs[c] * high
@@ -112,7 +112,7 @@ def _pairs_along(
             if least[v] < a[v] < most[v]:
                 free += 1
         budget = factorisations * (FACTOR_SHARE * free**3 + FACTOR_BASE)
-        program = StoredProgram(everything, sample, sample, q, zeros, least, most, group, totals)
+        program = StoredProgram(everything, sample, sample, q, zeros, least, most, group, totals, False)
         course = Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False)
         course = descend(
             samples, program, a, f, last, multiplier, -1.0, course, LARGEST_BLOCK, MOST_BLOCKS, budget, room, enough

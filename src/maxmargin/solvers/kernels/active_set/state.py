@@ -47,7 +47,7 @@ LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK = 512, 24, 3e7  # of steps on pairs, bef
 def stored_program(p: Program) -> StoredProgram:
     """The same program, as steps on pairs like it."""
     everything = np.array([0, p.K.shape[0], 0, 0])
-    return StoredProgram(everything, p.sample, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals)
+    return StoredProgram(everything, p.sample, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals, False)
 
 
 class Phase(Enum):
@@ -113,7 +113,7 @@ class ActiveSetState(State):
         course = descend(
             StoredKernel(p.K), stored_program(p), self.a, self.f, np.zeros(self.a.size, dtype=np.bool_), b, ROUGH,
             Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK,
-            np.zeros(room_for(self.a.size, LARGEST_BLOCK, b.size)), 0.0,
+            np.zeros(room_for(self.a.size, b.size)), 0.0,
         )  # fmt: skip
         self.iterations += course.blocks
         self.passes += course.blocks * min(1.0, FIRST_BLOCK / max(1, p.K.shape[0]))
