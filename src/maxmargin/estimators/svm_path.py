@@ -231,7 +231,7 @@ def svm_path(
     most = int((max_memory * 2.0**20 - 8.0 * n * n) / (8.0 * n)) + 4 * ROOM
     with one_blas_thread:
         Cs, coefficients, bs, complete = _followed(BoxQP.of(problem), float(C_max), most)
-    if problem.intercept == "penalised":
+    if problem.penalised_column:
         bs = problem.penalised_column**2 / problem.lam * coefficients.sum(axis=1)
     model.support_vectors_, model.support_ = plan.X, np.arange(n, dtype=np.int32)
     return SVMPath(Cs, coefficients, bs, complete, model, task, gram, problem.intercept)

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check, engines
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.clients import Agreed, Held, Outcome, Readable
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
 from maxmargin.estimators._machinery.fit import all_or_nothing
@@ -65,7 +66,7 @@ class DistributedMachine(LinearMachine):
             self._validate_params()
             self._refuse_contradictions()
             self._keep_outcome(self._run(X, y, sample_weight))
-        for note in check.notes_on_convergence(self, cast("Matrix", X) if hasattr(X, "max") else np.empty((0, 0))):
+        for note in notes_on_convergence(self, cast("Matrix", X) if hasattr(X, "max") else np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
 
