@@ -42,7 +42,8 @@ class ResidualState(SetState):
         if room > self.index.shape[1]:
             self.numbers, self.index = np.empty((4, max(room, n + 1))), np.empty((2, room), dtype=np.int64)
             self.memory[SUPPORT] = 0
-        largest = min(room, MOST_FACTORISED)
+        # Without a ridge, more columns than samples depend on each other.
+        largest = min(room, MOST_FACTORISED if self.terms.mu > 0.0 else n + 1)
         if largest * largest > self.A.size:
             self.A, self.memory[SUPPORT] = np.empty(largest * largest), 0
         self.warm = self.warm or bool(w.any())
