@@ -550,8 +550,7 @@ def _clarabel_machine(case):
         margin = p if name != "huber hinge" else 1.0
         at_most(c=-y[:, None] * X, e=minus if use_e else None, r=minus if use_r else None, bound=np.full(n, -margin))
     elif name == "squared":
-        at_most(c=X, e=minus, bound=y)
-        at_most(c=-X, e=identity(n), bound=-y)
+        at_most(c=X, e=minus, bound=y)  # exactly: the first cone below
     else:
         for sign in (1, -1):
             at_most(c=sign * X, e=minus if use_e else None, r=minus if use_r else None, bound=sign * y + p)
@@ -564,7 +563,8 @@ def _clarabel_machine(case):
         some = np.flatnonzero(np.isfinite(ends))
         at_most(c=sign * identity(d).tocsr()[some], bound=sign * ends[some], m=some.size)
     A, h = sp.vstack(rows).tocsc(), np.concatenate(right)
-    cones = [clarabel.NonnegativeConeT(h.size)]
+    exact = n if name == "squared" else 0
+    cones = [clarabel.ZeroConeT(exact), clarabel.NonnegativeConeT(h.size - exact)]
     return _split(case, _clarabel(P, q, A, h, cones)[:d])
 
 

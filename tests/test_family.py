@@ -255,7 +255,7 @@ WEIGHTED = {
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_weight_two_is_two_copies(name, binary, curve):
-    model = WEIGHTED[name].set_params(tol=1e-10)
+    model = WEIGHTED[name].set_params(tol=1e-12)
     X, y = targets_of(model, binary, curve)
     X, y = X[:70], y[:70]
     times = np.random.default_rng(0).integers(0, 4, y.size)

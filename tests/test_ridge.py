@@ -253,7 +253,7 @@ def test_kernel_ridge_agrees_with_scikit_learn(kernel, layout):
     close(one.predict(layout(X)), sklearn.kernel_ridge.KernelRidge(**(options | {"alpha": 0.1})).fit(X, y).predict(X))
 
 
-@pytest.mark.parametrize("order", ["random", "cyclic"])
+@pytest.mark.parametrize("order", ["permutation", "uniform", "cyclic"])
 def test_dual_coordinate_descent_of_kernel_ridge_is_monotone(order):
     """Seed item 4-11."""
     X, y, _ = TALL
@@ -385,11 +385,16 @@ def test_a_stream_is_honest_about_rounding():
     assert model.status_ is Status.STALLED
 
 
+def test_partial_fit_after_fit_begins_anew_and_says_so():
+    X, y, _ = TALL
+    model = Ridge().fit(X[:10], y[:10])
+    with pytest.warns(UserWarning, match="fit keeps no sums to go on from"):
+        model.partial_fit(X[10:30], y[10:30])
+    close(model.partial_fit(X[30:], y[30:]).coef_, Ridge().fit(X[10:], y[10:]).coef_)
+
+
 def test_what_partial_fit_refuses():
     X, y, _ = TALL
-    model = Ridge().fit(X, y)
-    with pytest.raises(ValueError, match="fit keeps no sums to go on from"):
-        model.partial_fit(X, y)
     stream = Ridge().partial_fit(X, y)
     before = stream.coef_.copy()
     with pytest.raises(ValueError, match="1 features"):

@@ -12,8 +12,12 @@ from maxmargin import (
     SVR,
     DistributedNuSVC,
     DistributedSVC,
+    ElasticNet,
+    ElasticNetCV,
     GroupLasso,
     KernelRidge,
+    Lasso,
+    LassoCV,
     LinearRegression,
     LinearSVC,
     LinearSVR,
@@ -28,6 +32,7 @@ from maxmargin import (
     RidgeCV,
     SGDClassifier,
     SGDRegressor,
+    SparseSelector,
 )
 
 ESTIMATORS = [
@@ -70,10 +75,20 @@ ESTIMATORS = [
     KernelRidge(kernel="rbf", solver="kernel_coordinate", tol=1e-13),
     LinearRegression(),
     LinearRegression(positive=True),
+    Lasso(),
+    Lasso(alpha=0.01, positive=True, debias=True),
+    ElasticNet(),
+    ElasticNet(l1_ratio=0.0),
+    LassoCV(),
+    ElasticNetCV(),
     SGDClassifier(),
     SGDClassifier(loss="log_loss", penalty="elasticnet", alpha=0.01),
     SGDRegressor(),
     SGDRegressor(loss="epsilon_insensitive", penalty="l1", order="uniform"),
+    SparseSelector(alpha=0.01),
+    SparseSelector(max_features=2),
+    SparseSelector("log_loss", l1_ratio=0.9),
+    SparseSelector("squared_hinge", max_features=1),
 ]
 
 

@@ -50,10 +50,10 @@ KERNELS = {
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
 SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "block_smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
-SLOW += ("kernel_coordinate", "conjugate_gradients")
+SLOW += ("kernel_coordinate", "conjugate_gradients", "landweber", "proximal_gradient", "fista", "coordinate_descent")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
-HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
+HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "sgd_textbook", "subgradient", "gilbert")
 
 
 def kernel_matrix(kernel: Any, X: Any, Z: Any) -> np.ndarray:
@@ -335,6 +335,9 @@ def _columns():
         for layout in ("columns", "csc"):
             yield columns(f"positive {name}, {layout}", X, y, ("bounded", 4.0, ratio, *positive), layout, s=weights)
             yield columns(f"bounded {name}, {layout}", X, y, ("bounded", 1.0, ratio, *narrow), layout, intercept=None)
+    for intercept in ("free", None):
+        yield columns(f"ridge, intercept {intercept}", X, y, ("l2", 4.0), s=weights, intercept=intercept)
+        yield columns(f"ridge, csc, intercept {intercept}", X, y, ("l2", 4.0), "csc", s=some, intercept=intercept)
     yield columns("bounded ridge", X, y, ("bounded", 1.0, 0.0, *narrow))
     yield columns("bounds alone", X, y, ("bounded", 0.0, 1.0, *narrow))
 
@@ -420,7 +423,7 @@ def _kernels():
     yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
     for kernel in ("sigmoid", "sigmoid of negative trace"):
         for intercept in ("free", None):
-            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate")
+            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate", "active_set")
             options = {"intercept": intercept, "hard_for": hard_for, "convex": False}
             yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
 

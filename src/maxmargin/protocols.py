@@ -111,6 +111,9 @@ class Vectors(Protocol):
     def dot(self, i: int, w: Float) -> float:
         """Inner product of vector ``i`` with the dense vector ``w``."""
 
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        """Inner product of vector ``i`` with ``w``, where each entry has a weight."""
+
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
         """Inner product of vector ``i`` with ``w`` after its entries were moved towards zero by ``level``."""
 

@@ -23,7 +23,8 @@ from maxmargin.solvers import SOLVERS
 
 NIGHT_SECONDS = 1.0  # max_time of a fit
 PATIENCE = 5.0  # seconds by which a fit may exceed it
-WORDS = 5  # of a sentence, at least
+WORDS = 4  # of a sentence, at least
+WITHOUT_SOLVERS = ("RidgeCV",)
 OURS = ("maxmargin", "sklearn")
 
 
@@ -46,16 +47,16 @@ def attack(made, max_time, solvers, say=lambda text: None):
 
 
 def attempt(made, solver, max_time):
-    """One fit, what it did that it must not, and its seconds."""
-    began = time.perf_counter()
+    """One fit, what it did that it must not, and its seconds; those of the processor, if others keep it busy."""
+    began = np.array([time.perf_counter(), time.process_time()])
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         try:
             model = fitted(made, solver, max_time)
         except Exception as error:
             found = [*_wrong_exception(solver, error, "fit"), *_wrong_warnings(solver, raised)]
-            return None, found, time.perf_counter() - began
-        seconds = time.perf_counter() - began
+            return None, found, _seconds_since(began)
+        seconds = _seconds_since(began)
         try:
             verdict = maxmargin.certify(model, made.X, made.y, made.weights)
             found = []
@@ -64,9 +65,15 @@ def attempt(made, solver, max_time):
     return Fit(solver, model, verdict), [*found, *_wrong_warnings(solver, raised)], seconds
 
 
+def _seconds_since(began):
+    return float((np.array([time.perf_counter(), time.process_time()]) - began).min())
+
+
 def fitted(made, solver, max_time):
     """A model of a case."""
-    options = {"solver": solver, "max_time": max_time, **made.params}
+    options = {"max_time": max_time, **made.params}
+    if made.estimator not in WITHOUT_SOLVERS:
+        options = {"solver": solver, **options}
     model = getattr(maxmargin, made.estimator)(**options)
     if made.before is not None:
         model.fit(*made.before)
@@ -97,7 +104,7 @@ def _wrong_warnings(solver, raised):
 
 def chosen_solvers(made, few):
     """All solvers; or "auto" and a few others, for a short attack."""
-    names = sorted(SOLVERS)
+    names = [] if made.estimator in WITHOUT_SOLVERS else sorted(SOLVERS)
     if few is None:
         return ["auto", *names]
     rng = np.random.default_rng([made.seed, made.number, 1])

@@ -3,9 +3,15 @@
 from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_svc import DistributedSVC
+from maxmargin.estimators.elastic_net import ElasticNet
+from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.group_lasso import GroupLasso
 from maxmargin.estimators.kernel_ridge import KernelRidge
+from maxmargin.estimators.lasso import Lasso
+from maxmargin.estimators.lasso_cv import LassoCV
+from maxmargin.estimators.lasso_path import enet_path, lasso_path
+from maxmargin.estimators.leave_one_out import leave_one_out
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svr import LinearSVR
@@ -20,7 +26,9 @@ from maxmargin.estimators.ridge_classifier import RidgeClassifier
 from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
+from maxmargin.estimators.sparse_selector import SparseSelector
 from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.svm_path import SVMPath, svm_path
 from maxmargin.estimators.svr import SVR
 
 __all__ = [
@@ -28,8 +36,12 @@ __all__ = [
     "SVR",
     "DistributedNuSVC",
     "DistributedSVC",
+    "ElasticNet",
+    "ElasticNetCV",
     "GroupLasso",
     "KernelRidge",
+    "Lasso",
+    "LassoCV",
     "LinearRegression",
     "LinearSVC",
     "LinearSVR",
@@ -44,7 +56,13 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SVMPath",
+    "SparseSelector",
     "Verdict",
     "certify",
+    "enet_path",
     "explain_solver",
+    "lasso_path",
+    "leave_one_out",
+    "svm_path",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,13 +9,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
+from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.parts.losses import Hinge, SquaredHinge
@@ -155,9 +155,16 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
             check.refuse_chunks(X, "multi_class='ovo'", "use 'ovr'")
         return super()._divide(X, y, sample_weight)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         calibrate(self, plan, solved)
+
+    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
+        if self.penalty != "l2" or self.dual != "auto" or self._limited:
+            return None
+        loss = Hinge() if self.loss == "hinge" else SquaredHinge()
+        kind, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
+        return solve_linear_machine(self, plan, loss, kind, scale)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What one task minimises."""

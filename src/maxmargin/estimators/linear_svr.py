@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import solve_linear_machine
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of, tube_problem
+from maxmargin.estimators._machinery.results import AtOnce
 from maxmargin.loop.minimize import Callback
+from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Operator
 
@@ -123,6 +126,13 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._store(locals())
+
+    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
+        if self.dual != "auto" or self._limited:
+            return None
+        kind = EpsilonInsensitive if self.loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
+        intercept, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
+        return solve_linear_machine(self, plan, kind(float(self.epsilon)), intercept, scale)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import ClassVar
 
@@ -12,19 +11,22 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import solve_all_classes, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
-from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
-from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import (
     DUAL_AND_LIMITS,
     LIMIT_CONSTRAINTS,
     LINEAR_CONSTRAINTS,
     LinearClassifier,
 )
-from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
+from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.loop.minimize import Callback
-from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, Rows
+from maxmargin.parts.losses import Logistic
+from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Float, LocalRows, Operator
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
@@ -202,9 +204,18 @@ class LogisticRegression(LinearClassifier):
         plan = super()._divide(X, y, sample_weight)
         self._refuse_what_classes_exclude()
         if self._all_at_once:
-            everything, s = np.arange(plan.codes.size), plan.tasks[0].s
-            plan.tasks = [Task("all classes", everything, plan.codes.astype(np.float64), s)]
+            plan.tasks = Tasks.alone("all classes", plan.codes.astype(np.float64), plan.tasks[0].s)
         return plan
+
+    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
+        if l1_share(self) > 0.0 or self.dual or self._limited:
+            return None
+        if not self._all_at_once:
+            kind = check.check_intercept(self, "free")
+            return solve_linear_machine(self, plan, Logistic(), kind, float(self.intercept_scaling))
+        problem = self._problem(Rows(plan.X), plan.tasks[0], plan)
+        assert isinstance(problem, SoftmaxProblem)
+        return solve_all_classes(self, plan, problem)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
@@ -261,13 +272,12 @@ class LogisticRegression(LinearClassifier):
                 f"leave it at its default for all classes at once."
             )
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: the fitted attributes."""
-        self.coef_ = np.array([one.function.w for one in solved])
-        self.intercept_ = np.array([one.function.b for one in solved])
+        self.coef_, self.intercept_ = solved.coefficients, solved.intercepts
         if self._all_at_once:
             theta = self.coef_.reshape(self.classes_.size, -1)
             self.coef_ = np.ascontiguousarray(theta[:, : self.n_features_in_])
             self.intercept_ = np.append(theta, np.zeros((theta.shape[0], 1)), axis=1)[:, self.n_features_in_]
-        self._keep_certificates([one.solution for one in solved])
-        self.n_iter_ = iteration_counts(self.solutions_)
+        solved.keep(self)
+        self.n_iter_ = solved.iterations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.fit import Solved, all_or_nothing
+from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.least_squares import (
     ALPHA_CONSTRAINT,
     LEAST_SQUARES_CONSTRAINTS,
@@ -23,6 +22,7 @@ from maxmargin.estimators._machinery.least_squares import (
 from maxmargin.estimators._machinery.moments import Moments
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import validate_parameters
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -141,6 +141,7 @@ class Ridge(LeastSquaresRegressor):
 
         Only sums over the samples are kept, a matrix of the size of the features. They are enough for the best
         coefficients and for their certificate, which is about all samples; the result is that of `fit`, up to rounding.
+        `fit` keeps no sums: after it, the first call begins anew, and warns.
 
         Parameters
         ----------
@@ -157,8 +158,16 @@ class Ridge(LeastSquaresRegressor):
             The fitted estimator.
 
         """
+        begins_anew = self.__sklearn_is_fitted__() and "_moments" not in vars(self)
         with all_or_nothing(self):
             self._adapt(X, y, sample_weight)
+        if begins_anew:
+            warnings.warn(
+                "fit keeps no sums to go on from, so that partial_fit has begun anew, with these samples only: pass "
+                "the samples of fit to partial_fit, too.",
+                UserWarning,
+                stacklevel=2,
+            )
         for note in check.notes_on_convergence(self, np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
@@ -167,8 +176,6 @@ class Ridge(LeastSquaresRegressor):
         """Add to the sums, and solve. Sets: the fitted attributes."""
         began, kept = seconds_working(), vars(self).get("_moments")
         validate_parameters(self)
-        if kept is None and self.__sklearn_is_fitted__():
-            raise ValueError("fit keeps no sums to go on from; pass its samples to partial_fit of a new Ridge instead.")
         X, y = check.check_training_data(self, X, y, reset=kept is None)
         X = check.refuse_chunks(X, "partial_fit", "call it with each of its chunks()")
         weights, targets = check.check_sample_weight(self, X, sample_weight), check.check_targets(self, y)
@@ -196,6 +203,16 @@ class Ridge(LeastSquaresRegressor):
         self._moments, self.solver_ = vars(moments), "moments"
         self._keep_certificates(solutions)
 
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        if self.positive or self.bounds is not None or not isinstance(self.alpha, (float, int)):
+            return None
+        return 2.0 * float(self.alpha), 0.0, None, 2.0
+
+    def _keep_one(self, solution: Solution) -> None:
+        super()._keep_one(solution)
+        self.__dict__.pop("_moments", None)
+        self.solver_ = solution.solver
+
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         plan = super()._divide(X, y, sample_weight)
         self._alphas = strengths_of(self.alpha, len(plan.tasks))
@@ -207,7 +224,7 @@ class Ridge(LeastSquaresRegressor):
         intercept: Intercept = "free" if self.fit_intercept else None
         return self._least_squares(operator, task.y, task.s, float(self._alphas[k]), intercept)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         del self._alphas
         self.__dict__.pop("_moments", None)

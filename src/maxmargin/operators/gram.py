@@ -12,19 +12,21 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg.blas import dsyrk
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.rounding import DOUBLE, roundings
+from maxmargin.numerics.rounding import DOUBLE, SINGLE, roundings
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.few import are_few, few_values
 from maxmargin.operators.points import DensePoints, Points, points_of
-from maxmargin.operators.rows import Matrix, checked_values, dense64, is_sparse, rows_as_bytes
+from maxmargin.operators.rows import Matrix, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.protocols import Array, Float, Index, Kernel
-from maxmargin.threads import Workers, go_on
+from maxmargin.threads import Workers
 
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
+MIRRORED = 32  # rows at a time, whose other halves stay in the processor's cache
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
 SINGLE_ERROR = 1e-2  # of float32 values relative to their magnitudes: with more of it, rows are of no use to solvers
@@ -78,6 +80,10 @@ class Gram(ABC):
         ``K`` is the kernel of the samples exactly as they are stored, or the matrix that was given. For the latter the
         bound holds if it is positive semi-definite.
         """
+
+    def single_values(self) -> tuple[Float, Float]:
+        """Numbers for the samples whose products bound float32 values, and the errors of each row relative to them."""
+        return np.sqrt(np.maximum(self.diagonal(), 0.0)), np.full(self.n_samples, SINGLE)
 
     def block(self, rows: Index) -> Float:
         """``K[rows, :]`` in float64."""
@@ -204,6 +210,11 @@ class KernelGram(Gram):
         bound = rounding_of_sums(w, measuring.magnitude(sq), errors)
         return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
 
+    def single_values(self) -> tuple[Float, Float]:
+        """As above; float32 values that cancel are not measured again."""
+        measuring, sq = Measuring.of(self.kernel, self._singles), self._singles.sq.astype(np.float64)
+        return measuring.magnitude(sq), measuring.error_as_measured(sq, float(sq.max(initial=0.0)))
+
     @cached_property
     def whole(self) -> Float:
         """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels."""
@@ -214,8 +225,7 @@ class KernelGram(Gram):
         cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
-        X = points.stored().X
-        K = X @ X.T
+        K = np.asarray(dsyrk(1.0, points.stored().X.T, trans=1, lower=1)).T  # the upper half, which is enough
         _map_all(self.kernel, K, points.sq)
         return K
 
@@ -266,100 +276,6 @@ class KernelGram(Gram):
     @cached_property
     def _all_columns(self) -> Points:
         return self._doubles
-
-
-class GivenGram(Gram):
-    """A kernel matrix of which float64 blocks of any rows and columns can be had."""
-
-    @abstractmethod
-    def between(self, rows: Index, columns: Index) -> Float:
-        """``K[rows, columns]``."""
-
-    def columns(self, samples: Index | None, dtype: DTypeLike) -> Index:
-        """The samples' numbers."""
-        return np.arange(self.n_samples) if samples is None else samples
-
-    def write_rows(self, samples: Index, columns: Index, scale: float, shift: float, out: Array, slots: Index) -> None:
-        """``out[slots] = scale * K[samples, columns] + shift``."""
-        for part in stretches(samples.size, max(1, LEFT_VALUES // max(1, columns.size))):
-            out[slots[part]] = scale * self.between(samples[part], columns) + shift
-
-    def sums(self, weights: Float, columns: Index) -> Float:
-        """``K[columns, :] @ weights``."""
-        support = np.flatnonzero(weights)
-        out = np.zeros(columns.size)
-        for part in stretches(support.size, max(1, LEFT_VALUES // max(1, columns.size))):
-            out += weights[support[part]] @ self.between(support[part], columns)
-        return out
-
-    def rounding(self, w: Float) -> Float:
-        """A bound on the error of each entry of ``apply(w)``: that of a sum, since the values are what they are."""
-        sizes = np.maximum(self.diagonal(), 0.0) if self.positive else np.full(self.n_samples, self._largest)
-        return rounding_of_sums(w, np.sqrt(sizes), 0.0) + 0.5 * self._asymmetry * float(np.abs(w).sum())
-
-    @cached_property
-    def _asymmetry(self) -> float:
-        """The largest difference of two values that should be equal."""
-        everything, most = np.arange(self.n_samples), 0.0
-        for part in stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples))):
-            go_on()
-            differences = self.between(everything[part], everything) - self.between(everything, everything[part]).T
-            most = max(most, float(np.abs(differences).max(initial=0.0)))
-        return most
-
-    @cached_property
-    def _largest(self) -> float:
-        """The largest value without its sign."""
-        everything, step = np.arange(self.n_samples), max(1, LEFT_VALUES // max(1, self.n_samples))
-        blocks = (self.between(everything[some], everything) for some in stretches(self.n_samples, step))
-        return max((float(np.abs(block).max(initial=0.0)) for block in blocks), default=0.0)
-
-
-class PrecomputedGram(GivenGram):
-    """A kernel matrix that the user computed."""
-
-    def __init__(self, K: Matrix, workers: Workers | None = None) -> None:
-        self.K = K
-        self.n_samples = K.shape[0]
-        self.workers = workers or Workers()
-
-    def between(self, rows: Index, columns: Index) -> Float:
-        """``K[rows, columns]``."""
-        part = self.K[rows]
-        return dense64(part if columns.size == self.n_samples else part[:, columns])
-
-    @cached_property
-    def _asymmetry(self) -> float:
-        parts = stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples)))
-        differences = (abs(self.K[part] - self.K[:, part].T) for part in parts)
-        return float(max((difference.max() for difference in differences if difference.size), default=0.0))
-
-    def diagonal(self) -> Float:
-        """``K[i, i]``."""
-        return np.asarray(self.K.diagonal(), dtype=np.float64)
-
-
-class CallableGram(GivenGram):
-    """A kernel matrix from a Python function ``kernel(A, B)`` that returns one row per row of ``A``."""
-
-    def __init__(self, function: Callable[[Any, Any], Any], X: Matrix, workers: Workers | None = None) -> None:
-        self.function = function
-        self.X = X
-        self.n_samples = X.shape[0]
-        self.workers = workers or Workers()
-
-    def between(self, rows: Index, columns: Index) -> Float:
-        """``K[rows, columns]``."""
-        right = self.X if columns.size == self.n_samples else self.X[columns]
-        return checked_values(self.function(self.X[rows], right), (len(rows), columns.size))
-
-    def diagonal(self) -> Float:
-        """``k(x_i, x_i)``, one call per stretch of rows."""
-        out = np.empty(self.n_samples)
-        for part in stretches(self.n_samples, 1024):
-            X = self.X[part]
-            out[part] = checked_values(self.function(X, X), (X.shape[0],) * 2).diagonal()
-        return out
 
 
 class StoredGram(Gram):
@@ -452,11 +368,19 @@ def _is_moderate(values: Float) -> bool:
 
 @compiled
 def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
-    """Turn inner products of all pairs into kernel values in place."""
-    for i in range(K.shape[0]):
-        row, length = K[i], sq[i]
-        for j in range(row.shape[0]):
-            row[j] = kernel.similarity(row[j], length, sq[j])
+    """Turn inner products of all pairs into kernel values in place: one half of them, which is copied to the other."""
+    n = K.shape[0]
+    for first in range(0, n, MIRRORED):
+        last = min(first + MIRRORED, n)
+        for i in range(first, last):
+            row, lengths, length = K[i, i:], sq[i:], sq[i]
+            for j in range(row.shape[0]):
+                row[j] = kernel.similarity(row[j], length, lengths[j])
+        for start in range(first, n, MIRRORED):
+            for j in range(start, min(start + MIRRORED, n)):
+                column = K[j]
+                for i in range(first, min(last, j)):
+                    column[i] = K[i, j]
 
 
 @compiled

@@ -13,7 +13,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.numerics.doubled import DOUBLED, add_rows, products_of_rows, sums_of_decay, sums_of_powers
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.operators.gram import GivenGram, Gram, KernelGram, Prepared, StoredGram
+from maxmargin.operators.given import GivenGram
+from maxmargin.operators.gram import Gram, KernelGram, Prepared, StoredGram
 from maxmargin.operators.rows import Matrix, Rows, dense64, is_sparse, scores_of
 from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial
 from maxmargin.protocols import Array, Float, Index
@@ -69,9 +70,13 @@ def linear_coefficients(X: Matrix, expansions: Float) -> Float:
 
 
 class PreciseGram(Gram):
-    """A kernel matrix whose products with vectors are computed with twice the digits."""
+    """A kernel matrix whose products with vectors are computed with twice the digits.
 
-    def __init__(self, gram: Gram) -> None:
+    If users get the vectors ``divided`` by a number, the rounding of that counts as error of the products.
+    """
+
+    def __init__(self, gram: Gram, divided: bool = False) -> None:
+        self.divided = 2.0 * DOUBLE if divided else 0.0
         self.gram = gram.gram if isinstance(gram, StoredGram) else gram
         self.n_samples, self.workers = gram.n_samples, gram.workers
         self._last: tuple[Float, Float, Float] | None = None
@@ -119,13 +124,16 @@ class PreciseGram(Gram):
         out = np.zeros((3, self.n_samples))
         for part in _stretches(support.size, max(1, TILE_ENTRIES // max(1, self.n_samples))):
             add_rows(*_entries(gram.between(support[part], everything)), w[support[part]], out)
-        error = 2.0 * growth(support.size) ** 2 * out[2] + support.size * UNDERFLOW
+        error = (2.0 * growth(support.size) ** 2 + self.divided) * out[2] + support.size * UNDERFLOW
         high = out[0] + out[1]
         sums = Sums(high, (out[0] - high) + out[1], error)
         return sums.high, sums.slack + 0.5 * gram._asymmetry * float(np.abs(w).sum())
 
     def _of_rows(self, gram: KernelGram, scale: float, w: Float) -> tuple[Float, Float]:
-        """Through the coefficients ``X^T w``; users get these rounded, which changes the scores a little more."""
+        """Through the coefficients ``X^T w``; users get these rounded, which changes the scores a little more.
+
+        What users get divided are the coefficients.
+        """
         v = combination(gram.X, w)
         z = products(gram.X, v.high, v.low, 2.0 * v.error + 2.0 * DOUBLE * np.abs(v.high))
         return scale * z.high, abs(scale) * (z.slack + 2.0 * DOUBLE * np.abs(z.high))
@@ -145,7 +153,7 @@ class PreciseGram(Gram):
                     assert isinstance(kernel, RBF | Laplacian)
                     sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
         degree = max(1, kernel.degree) if isinstance(kernel, Polynomial) else 1
-        relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2
+        relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2 + self.divided
         error = relative * out[2] + UNDERFLOW * (support.size + float(np.abs(w).sum()))
         high = out[0] + out[1]
         sums = Sums(high, (out[0] - high) + out[1], error)

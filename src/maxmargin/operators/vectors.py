@@ -15,6 +15,7 @@ from maxmargin._jit import compiled_methods, inlined, larger, prefetch
 from maxmargin.protocols import Array, Float, Index
 
 CACHE_LINE = 64  # bytes
+BLOCK = 128  # dense vectors whose sum is added to others
 
 
 @compiled_methods
@@ -28,6 +29,13 @@ class DenseVectors(NamedTuple):
         total = 0.0
         for k in range(x.shape[0]):
             total += x[k] * w[k]
+        return total
+
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += x[k] * (s[k] * w[k])
         return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
@@ -47,12 +55,19 @@ class DenseVectors(NamedTuple):
             out[i] = self.dot(i, w)
 
     def add_each(self, some: Index, weights: Float, w: Float) -> None:
-        whole = some.shape[0] - some.shape[0] % 4
-        for n in range(0, whole, 4):
-            i, j, k, m = some[n], some[n + 1], some[n + 2], some[n + 3]
-            add_four(self.X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], w)
-        for n in range(whole, some.shape[0]):
-            self.add(some[n], weights[some[n]], w)
+        # Sums of sums: the bound on their rounding errors grows with the longest of them.
+        own = np.empty(w.shape[0])
+        for first in range(0, some.shape[0], BLOCK):
+            stop = min(first + BLOCK, some.shape[0])
+            whole = stop - (stop - first) % 4
+            own[:] = 0.0
+            for n in range(first, whole, 4):
+                i, j, k, m = some[n], some[n + 1], some[n + 2], some[n + 3]
+                add_four(self.X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], own)
+            for n in range(whole, stop):
+                self.add(some[n], weights[some[n]], own)
+            for c in range(w.shape[0]):
+                w[c] += own[c]
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         x = self.X[i]
@@ -115,6 +130,13 @@ class SparseVectors(NamedTuple):
         total = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
             total += self.data[k] * w[self.indices[k]]
+        return total
+
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            total += self.data[k] * (s[j] * w[j])
         return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from maxmargin._jit import compiled_methods
-from maxmargin.protocols import Float, Penalty
+from maxmargin.protocols import Float, Index, Penalty
 
 
 @compiled_methods
@@ -23,7 +23,7 @@ class L2(NamedTuple):
         return 0.5 * self.lam * w * w
 
     def conjugate_cost(self, v: float, j: int) -> float:
-        return 0.5 * v * v / self.lam
+        return 0.5 * v * (v / self.lam)  # the square may underflow
 
     def dual_limits(self, j: int) -> tuple[float, float]:
         return -math.inf, math.inf
@@ -62,7 +62,8 @@ class ElasticNet(NamedTuple):
         return self.lam * self.ratio * abs(w) + 0.5 * (self.lam * (1.0 - self.ratio)) * w * w
 
     def conjugate_cost(self, v: float, j: int) -> float:
-        return 0.5 * max(abs(v) - self.lam * self.ratio, 0.0) ** 2 / (self.lam * (1.0 - self.ratio))
+        excess = max(abs(v) - self.lam * self.ratio, 0.0)
+        return 0.5 * excess * (excess / (self.lam * (1.0 - self.ratio)))
 
     def dual_limits(self, j: int) -> tuple[float, float]:
         return -math.inf, math.inf
@@ -99,7 +100,7 @@ class Bounded(NamedTuple):
         if ridge == 0.0:
             return excess * end if end > 0.0 else 0.0
         # The maximiser is excess / ridge, or the bound before it.
-        return 0.5 * excess * excess / ridge if excess <= ridge * end else end * (excess - 0.5 * ridge * end)
+        return 0.5 * excess * (excess / ridge) if excess <= ridge * end else end * (excess - 0.5 * ridge * end)
 
     def dual_limits(self, j: int) -> tuple[float, float]:
         if self.lam * (1.0 - self.ratio) > 0.0:
@@ -181,3 +182,10 @@ def strengths(penalty: Penalty) -> tuple[float, float]:
     if isinstance(penalty, (ElasticNet, Bounded)):
         return penalty.lam * penalty.ratio, penalty.lam * (1.0 - penalty.ratio)
     return (penalty.lam, 0.0) if isinstance(penalty, L1) else (0.0, penalty.lam)
+
+
+def restricted(penalty: Penalty, some: Index) -> Penalty:
+    """The same for some of the coefficients, numbered anew."""
+    if isinstance(penalty, Bounded):
+        return penalty._replace(low=penalty.low[some], high=penalty.high[some])
+    return penalty._replace(reach=penalty.reach[some]) if isinstance(penalty, Unpenalised) else penalty

@@ -118,7 +118,7 @@ class GroupProblem:
         primal = dual = primal_error = dual_error = least = sizes = 0.0
         errors = np.empty_like(V)
         for t in range(self.n_targets):
-            sums = self._sums(Z[t] + b[t], A[t], self.Y[t], growth(of_scores) * float(np.abs(W[t]) @ lengths), b[t])
+            sums = self._sums(Z[t], A[t], self.Y[t], growth(of_scores) * float(np.abs(W[t]) @ lengths), b[t])
             share = imbalance(sums, n) if self.free_intercept else 0.0
             errors[t] = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
             primal, dual, least = primal + sums.losses, dual - sums.conjugates, least + sums.least
@@ -134,6 +134,6 @@ class GroupProblem:
         return certificate_of(primal + cost, dual, primal_error, dual_error, 2.0 * self.n_targets, least)
 
     def _sums(self, z: Float, alpha: Float, y: Float, reach: float, b: float) -> SampleSums:
-        """Sums over the samples for one target."""
+        """Sums over the samples for one target, from scores without the intercept."""
         own = sample_sums(Squared(), z, alpha, y, self.s, np.array([reach]), float(b), True)
         return SampleSums(*np.append(own, 0.5 * float(self.s @ (y * y))))

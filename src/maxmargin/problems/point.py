@@ -42,6 +42,13 @@ class Point:
     b: float
     alpha: Float | None = None
 
+    def or_zero(self) -> Point:
+        """The point itself, or zero in its place if some of its numbers are none."""
+        alpha = np.zeros(0) if self.alpha is None else self.alpha
+        if np.isfinite(self.w).all() and math.isfinite(self.b) and np.isfinite(alpha).all():
+            return self
+        return Point(np.zeros_like(self.w), 0.0, None if self.alpha is None else np.zeros_like(alpha))
+
     def __repr__(self) -> str:
         return f"Point(w={_in_short(self.w)}, b={self.b:g}, alpha={_in_short(self.alpha)})"
 
@@ -106,6 +113,10 @@ UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that 
 
 class Certifiable(Protocol):
     """What the loop asks of a problem, of whatever kind."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything."""
 
     @property
     def separable(self) -> bool:

@@ -27,12 +27,12 @@ from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_m
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2, Bounded, Unpenalised, strengths
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised, restricted, strengths
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
-    conjugate_costs,
+    costs,
     depth,
     dual_excess,
     error_of_conjugate_penalty,
@@ -41,6 +41,9 @@ from maxmargin.problems.rounding import (
     imbalance,
     sample_sums,
     total_error,
+    values_and_errors,
+    weighted_size,
+    where_felt,
 )
 from maxmargin.protocols import (
     Array,
@@ -56,6 +59,7 @@ from maxmargin.protocols import (
 )
 
 MATRICES = (Rows, Columns, Chunks, Sharded)
+NOWHERE = np.empty(0, dtype=np.bool_)
 SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
 
 
@@ -144,6 +148,11 @@ class Problem:
         return getattr(self.operator, "total_samples", self.y.size)
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: with every kernel that is positive semi-definite, and over rows."""
+        return not self.kernelised or self.gram.positive
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other: always."""
         return True
@@ -187,13 +196,22 @@ class Problem:
         if self.free_intercept:
             alpha = balanced(alpha)
         found = columns.beyond(alpha, strengths(self.penalty)[0])
+        read = columns.read - before + np.count_nonzero(point.w) / max(1, point.w.size)
+        some = where_felt(found.certain, point.w)  # all other columns cost nothing, certainly
+        penalty, w, v, lengths = (
+            restricted(self.penalty, some),
+            point.w[some],
+            found.v[some],
+            columns.column_lengths()[some],
+        )
         border = np.full(1 if self.penalised_column else 0, self.penalised_column * alpha.sum())
-        excess = dual_excess(self.penalty, np.append(found.v, border))
+        excess = dual_excess(penalty, np.append(v, border) if border.size else v)
         if excess > 1.0:
             share = max(0.0, 1.0 / excess - 1e-14)
-            alpha, found = alpha * share, found.scaled(share)
-        used = np.count_nonzero(point.w) / max(1, point.w.size)
-        return self._certificate(point, z, alpha, found.v, float(used + columns.read - before), found.certain)
+            alpha, v = alpha * share, v * share
+        return self._certificate_of(
+            penalty, w, point.b, z, alpha, v, lengths, columns.terms(), read, found.certain[some]
+        )
 
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
@@ -208,36 +226,35 @@ class Problem:
             alpha = np.zeros_like(alpha)
         return replace(point, alpha=alpha), certificate
 
-    def _certificate(
-        self, point: Point, z: Float, alpha: Float, v: Float, passes: float, certain: Array | None = None
-    ) -> Certificate:
-        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``.
+    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
+        rows = cast("Features", self.operator)
+        return self._certificate_of(
+            self.penalty, point.w, point.b, z, alpha, v, rows.column_lengths(), rows.terms(), passes, NOWHERE
+        )
+
+    def _certificate_of(
+        self, penalty: Penalty, w: Float, b: float, z: Float, alpha: Float, v: Float, lengths: Float,
+        terms: tuple[int, int], passes: float, certain: Array,
+    ) -> Certificate:  # fmt: skip
+        """The same from what there is for each column that is felt.
 
         Where that is ``certain`` to cost nothing, ``v`` is zero, and no error makes it cost more.
         """
-        rows, n = cast("Features", self.operator), self.total_samples
-        of_scores, of_coefficients = rows.terms()
-        lengths = rows.column_lengths()
-        reach = growth(of_scores) * float(np.abs(point.w) @ lengths)
-        sums = self._sample_sums(z + point.b, alpha, np.array([reach]), point.b)
-        penalty = self._penalty(point, z)
-        primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
-        share = imbalance(sums, n) if self.free_intercept else 0.0
-        errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
-        if certain is not None:
-            errors[certain] = 0.0
-        if column := self.penalised_column:
-            v, errors = np.append(v, column * sums.balance), np.append(errors, column * growth(depth(n)) * sums.size)
-        dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))
-        dual_error = error_of_conjugates(sums, share, n)
-        dual_error += error_of_conjugate_penalty(self.penalty, v, errors, sums.conjugate_sizes)
-        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes, sums.least)
+        of_scores, of_coefficients = terms
+        reach = growth(of_scores) * weighted_size(w, lengths)
+        sums = self._sample_sums(z, alpha, np.array([reach]), b)
+        primal, dual, primal_error, dual_error = values_and_errors(
+            penalty, np.array(sums), w, b, self.penalised_column, v, lengths, certain, reach, of_coefficients,
+            self.total_samples, self.free_intercept,
+        )  # fmt: skip
+        return certificate_of(primal, dual, primal_error, dual_error, passes, sums.least)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""
         n, z, errors = self.y.size, self._scores(point), self.gram.rounding(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
-        sums = self._sample_sums(z + point.b, alpha, errors, point.b)
+        sums = self._sample_sums(z, alpha, errors, point.b)
         own, penalty = np.abs(point.w), self._penalty(point, z)
         primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
         primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))
@@ -247,7 +264,7 @@ class Problem:
             passes += self.operator.passes(alpha)
         conjugate, error = self._conjugate_penalty(alpha, z, errors, sums)
         dual = -sums.conjugates - conjugate
-        if not self.gram.positive or dual - error > self.value_of_zero:
+        if not self.convex or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return certificate_of(sums.losses + penalty, dual, primal_error, error, passes, sums.least)
 
@@ -357,7 +374,7 @@ class Problem:
         if self.kernelised:
             cost = 0.5 * self.lam * float(point.w @ z)
         else:
-            cost = _costs(self.penalty, point.w)
+            cost = costs(self.penalty, point.w)
         if column := self.penalised_column:
             cost += self.penalty.cost(point.b / column, point.w.size)
         return cost
@@ -453,14 +470,6 @@ def _dual_box(loss: Loss, y: Float, s: Float) -> tuple[Float, Float]:
             least, most = loss.dual_range(y[i])
             low[i], high[i] = s[i] * least, s[i] * most
     return low, high
-
-
-@compiled
-def _costs(penalty: Penalty, w: Float) -> float:
-    total = 0.0
-    for j in range(w.shape[0]):
-        total += penalty.cost(w[j], j)
-    return total
 
 
 @compiled_methods

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,9 +23,9 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
-from maxmargin.estimators._machinery.recognise import plain_rows, plain_targets, whole_classes
+from maxmargin.estimators._machinery.recognise import plain_columns, plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
-from maxmargin.operators.rows import LARGEST_VALUE, is_sparse, squared_lengths, vectors_of
+from maxmargin.operators.rows import LARGEST_VALUE, asymmetry, is_sparse, squared_lengths, vectors_of
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.wording import Wording
@@ -63,13 +63,18 @@ def check_training_data(
         estimator.n_features_in_ = rows.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return rows, targets
+    columns = plain_columns(X) if reset and estimator._by_columns else None
+    if columns is not None and (targets := plain_targets(y, columns.shape[0])) is not None:
+        estimator.n_features_in_ = columns.shape[1]
+        estimator.__dict__.pop("feature_names_in_", None)
+        return columns, targets
     if is_outlier_detector(estimator):
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
         how = COLUMNS if estimator._by_columns else ROWS
         what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
         rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
-    _refuse_huge_values(estimator, rows)
+    refuse_huge_values(estimator, rows)
     return rows, targets
 
 
@@ -81,7 +86,7 @@ def check_shard(
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
     rows = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
-    _refuse_huge_values(estimator, rows)
+    refuse_huge_values(estimator, rows)
     labels: Array = column_or_1d(y)
     check_consistent_length(rows, labels)
     if labels.size:
@@ -93,7 +98,8 @@ def check_shard(
     return rows, labels, weights
 
 
-def _refuse_huge_values(estimator: object, X: Matrix) -> None:
+def refuse_huge_values(estimator: object, X: Matrix) -> None:
+    """Refuse numbers whose squares overflow."""
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
     values = X.data if is_sparse(X) else X.ravel(order="K")
@@ -171,6 +177,11 @@ def check_targets(estimator: CertifiedEstimator, y: Matrix) -> Float:
         raise ValueError(
             f"y has values up to {float(np.abs(targets).max()):.1e}, whose squares overflow; "
             f"{type(estimator).__name__} takes values up to {LARGEST_VALUE:.0e}. Divide y by a common number."
+        )
+    if targets.size and 0.0 < float(np.abs(targets).max()) < 1.0 / LARGEST_VALUE:
+        raise ValueError(
+            f"y has no value above {float(np.abs(targets).max()):.1e}, and squares of such numbers underflow; "
+            f"{type(estimator).__name__} takes values from {1.0 / LARGEST_VALUE:.0e} on. Multiply y by a common number."
         )
     return targets
 
@@ -277,7 +288,7 @@ def _checked(estimator: CertifiedEstimator, per_class: Float) -> Float:
 
 
 def _finite_C(estimator: object) -> float:
-    C = getattr(estimator, "C", 1.0)
+    C = float(getattr(estimator, "C", 1.0))
     return C if math.isfinite(C) else 1.0
 
 
@@ -307,7 +318,7 @@ def class_weights(class_weight: ClassWeight, names: Array, codes: Array, weights
     return np.asarray(per_class, dtype=np.float64)
 
 
-def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+def check_nu(estimator: CertifiedEstimator, name: Callable[[int], str], sides: Float) -> tuple[Float, float]:
     """The nu of each binary problem, and the largest that is feasible in all of them.
 
     A nu is feasible if each class can carry half of ``nu S``; ``sides`` are the weights of the positive and the
@@ -315,8 +326,8 @@ def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) 
     """
     totals = sides.sum(axis=1)
     bounds = 2.0 * sides.min(axis=1) / totals
-    nus = np.full(len(names), float(estimator.nu)) if estimator.cap is None else nu_of_cap(estimator.cap, totals)
-    for name, nu, bound, total in zip(names, nus.tolist(), bounds.tolist(), totals.tolist(), strict=True):
+    nus = np.full(totals.size, float(estimator.nu)) if estimator.cap is None else nu_of_cap(estimator.cap, totals)
+    for k, (nu, bound, total) in enumerate(zip(nus.tolist(), bounds.tolist(), totals.tolist(), strict=True)):
         if nu <= bound * (1.0 + NU_SLACK):
             continue
         given, limit = f"nu={nu:.6g}", f"nu must be at most {bound:.10g}"
@@ -324,7 +335,7 @@ def check_nu(estimator: CertifiedEstimator, names: Sequence[str], sides: Float) 
             given = f"cap={estimator.cap:.6g}, which is {given},"
             limit = f"cap must be at least {nu_of_cap(bound, total):.10g}"
         raise ValueError(
-            f"The specified nu is infeasible for {name}: {given} needs a weight of {0.5 * nu * total:.6g} in "
+            f"The specified nu is infeasible for {name(k)}: {given} needs a weight of {0.5 * nu * total:.6g} in "
             f"each class, but the lighter one has {0.5 * bound * total:.6g}; {limit}. Change it, or give the "
             f"lighter class a larger class_weight."
         )
@@ -338,9 +349,9 @@ def check_kernel_matrix(K: Matrix) -> None:
             f"A precomputed kernel must be a square matrix of shape (n_samples, n_samples) when fitting; "
             f"got {K.shape[0]} x {K.shape[1]}."
         )
-    difference, size = (abs(K - K.T).data, abs(K.data)) if is_sparse(K) else (abs(K - K.T), abs(K))
-    largest = float(difference.max(initial=0.0))
-    if largest > 1e-6 * float(size.max(initial=1.0)):
+    values = K.data if is_sparse(K) else K
+    largest = asymmetry(K)
+    if largest > 1e-6 * max(1.0, -float(values.min(initial=0.0)), float(values.max(initial=0.0))):
         raise ValueError(
             f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
             f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."
@@ -408,7 +419,7 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
 
 def _advice_on_stalling(estimator: object) -> str:
     """What makes a problem easier."""
-    if hasattr(estimator, "alpha"):
+    if hasattr(estimator, "alpha") or hasattr(estimator, "alphas"):
         return "Raise {tol} or {alpha}"
     return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
 

@@ -18,7 +18,8 @@ from maxmargin.communicators import Counting
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
-from maxmargin.estimators._machinery.fit import choose_solver, solve
+from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
+from maxmargin.estimators._machinery.fit import choose_solver, solve_in_turn
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Plan, ShardView, Task
 from maxmargin.loop.checkpoint import Checkpoints
@@ -116,6 +117,8 @@ class Client:
         X = _with_common_columns(X, communicator)
         classes, codes = _common_classes(estimator, y, communicator)
         s = _weights_of_losses(estimator, classes, codes, weights, communicator)
+        with refused_together(communicator):
+            refuse_extreme_weights(estimator, [s])
         tasks = [_on_all_rows(task, s.size) for task in binary_tasks(codes, classes, estimator.multi_class, s)]
         sides = communicator.allreduce(np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in tasks]))
         rows, first = Sharded(Rows(X), communicator), communicator.rank == 0
@@ -134,9 +137,9 @@ class Client:
             checkpoint=partial(self._checkpoint, communicator, len(tasks) > 1),
         )
         with _shared_refusals():
-            nus, largest_nu = estimator._nus([task.name for task in tasks], sides)
+            nus, largest_nu = estimator._nus(lambda k: tasks[k].name, sides)
             choose_solver(estimator, plan)
-        solved = solve(estimator, plan)
+        solved = solve_in_turn(estimator, plan)
         traffic = communicator.traffic
         own = np.array([traffic.rounds, traffic.scalars, traffic.bytes, traffic.seconds], dtype=np.float64)
         return Outcome(

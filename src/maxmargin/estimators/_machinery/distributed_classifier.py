@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, cast
@@ -110,9 +110,9 @@ class DistributedClassifier(LinearClassifier):
             return engines.by_chunks(self.predict, X, self.classes_[:0])
         return super().predict(X)
 
-    def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+    def _nus(self, name: Callable[[int], str], sides: Float) -> tuple[Float, float]:
         """The nu of each task and the largest feasible one, from the weights of its positive and negative samples."""
-        return np.zeros(len(names)), 0.0
+        return np.zeros(len(sides)), 0.0
 
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         """The solver for the rows of all clients, or of those to come."""

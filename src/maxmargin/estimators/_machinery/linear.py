@@ -19,9 +19,9 @@ from maxmargin.estimators._machinery.estimator import (
     POSITIVE,
     CertifiedEstimator,
 )
-from maxmargin.estimators._machinery.fit import Solved
-from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, View, regression_task
+from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, View, regression_tasks
 from maxmargin.estimators._machinery.problems import l1_share, limits_of
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
 from maxmargin.protocols import Array, Float, Index
@@ -68,16 +68,13 @@ class LinearMachine(CertifiedEstimator):
         by_columns = self._by_columns and not isinstance(plan.X, ChunkedMatrix)
         return [SeparateColumnsView(plan.X, plan.workers), rows] if by_columns else [rows]
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
-        self.coef_ = np.array([one.function.w for one in solved])
-        self.intercept_ = np.array([one.function.b for one in solved])
-        alpha = np.zeros((len(plan.tasks), plan.weights.size))
-        for k, (task, one) in enumerate(zip(plan.tasks, solved, strict=True)):
-            alpha[k, task.members] = one.function.alpha
+        self.coef_, self.intercept_ = solved.coefficients, solved.intercepts
+        alpha = solved.expansions(plan.tasks, plan.weights.size)
         self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
         self.dual_coef_ = alpha[:, self.support_]
-        self._keep_certificates([one.solution for one in solved])
+        solved.keep(self)
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
@@ -213,12 +210,12 @@ class LinearRegressor(RegressorMixin, LinearMachine):
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
-        task = regression_task(y, getattr(self, "C", 1.0) * weights)
+        tasks = regression_tasks(check.check_targets(self, y), getattr(self, "C", 1.0) * weights)
         return Plan(
-            X, y, [task], weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
+            X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
         )
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         self.coef_ = self.coef_[0]  # as in scikit-learn
 

@@ -173,7 +173,7 @@ def divided(point: Point, b: float, rho: float) -> Function:
     assert point.alpha is not None
     if rho <= SMALLEST_MARGIN:
         return Function(point.w, b, point.alpha, 0.0)
-    return Function(point.w / rho, b / rho, point.alpha / rho, rho)
+    return Function(point.w / rho, b / rho, point.alpha / rho, rho, point.alpha)
 
 
 def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Function:
@@ -264,10 +264,11 @@ def _certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
     a = qp.feasible(a)
     dual_f, dual_slack = qp.scores(a), qp.rounding(qp.expansion(a))
     f, slack = qp.gram.apply(w)[qp.sample], qp.rounding(w)
-    r, shares = qp.q - f - b[qp.group], np.bincount(qp.sample)[qp.sample]
-    losses = float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
+    own = b - qp.middle
+    r, shares = qp.from_middle - f - own[qp.group], np.bincount(qp.sample)[qp.sample]
+    losses = float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(own @ qp.totals)
     primal, primal_error = 0.5 * float(w[qp.sample] / shares @ f) + losses, qp.primal_error(w[qp.sample], f, b, slack)
-    dual, dual_error = float(qp.q @ a) - 0.5 * float(a @ dual_f), qp.dual_error(a, dual_f, dual_slack)
+    dual, dual_error = float(qp.from_middle @ a) - 0.5 * float(a @ dual_f), qp.dual_error(a, dual_f, dual_slack)
     return qp.certificate(primal, dual, primal_error, dual_error)
 
 

@@ -69,7 +69,8 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     if model.multi_class == "crammer_singer":
         raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
     codes = codes_of(model, data)
-    s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+    C = 1.0 if np.isinf(model.C) else model.C
+    s = C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     if np.isinf(model.C):
         return _judge_streets(model, data, codes, s, lambda k, task, rows: hard_margin(rows, task.y, task.s))
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.numerics.sampling import ORDERS
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Loss
@@ -26,7 +27,7 @@ class KernelCoordinate(Solver[Problem, "KernelCoordinateState"]):
 
     Method: with ``f = sum_i alpha_i k(x_i, .) / lam``, one dual variable after another is set to its best value, the
     others fixed; for the squared loss that is ``alpha_i += (y_i - f(x_i) - alpha_i / s_i) / (K_ii / lam + 1 / s_i)``.
-    The ``order`` is "random", another one in each epoch, or "cyclic".
+    The ``order`` is "cyclic", a new "permutation" in each epoch, or "uniform", with replacement.
 
     Cost: an iteration is an epoch, ``n^2`` operations, and as many kernel values if more than 4000 samples do not let
     the matrix be kept; memory ``O(n^2)``, or ``O(n)`` and a block of rows.
@@ -37,11 +38,11 @@ class KernelCoordinate(Solver[Problem, "KernelCoordinateState"]):
 
     name: ClassVar[str] = "kernel_coordinate"
     needs: ClassVar[Needs] = Needs("kernel")
-    order: str = "random"
+    order: str = "permutation"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_options(self, order=("random", "cyclic"))
+        check_options(self, order=ORDERS)
 
     def supports(self, problem: object) -> str | None:
         """``None``, or why not."""
@@ -71,7 +72,7 @@ class KernelCoordinate(Solver[Problem, "KernelCoordinateState"]):
         n, shift = problem.y.size, problem.penalised_column**2
         if state.doubted:
             state.f, state.doubted = _function(problem, state.alpha), False
-        order = state.rng.permutation(n) if self.order == "random" else np.arange(n)
+        order = self._visits(state.rng, n)
         step = n if state.K is not None else max(1, BLOCK_VALUES // max(1, n))
         moved = 0.0
         for first in range(0, n, step):
@@ -88,6 +89,12 @@ class KernelCoordinate(Solver[Problem, "KernelCoordinateState"]):
         state.primal = problem.losses(z) + quadratic
         state.dual = -problem.conjugates(state.alpha) - quadratic
         return state
+
+    def _visits(self, rng: np.random.Generator, n: int) -> Index:
+        """The samples of an epoch, in their order."""
+        if self.order == "cyclic":
+            return np.arange(n)
+        return rng.permutation(n) if self.order == "permutation" else rng.integers(0, n, n)
 
     def point(self, problem: Problem, state: KernelCoordinateState) -> Point:
         """The function of the dual variables."""

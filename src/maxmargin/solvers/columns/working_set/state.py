@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
@@ -39,11 +39,16 @@ class Terms(NamedTuple):
     high: Float
 
     @classmethod
-    def of(cls, problem: Problem) -> Self | None:
-        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds."""
+    def of(cls, problem: Problem, earlier: Self | None = None) -> Self | None:
+        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds.
+
+        Of an ``earlier`` one that differs in the strength only, all else is taken.
+        """
         penalty, d = problem.penalty, problem.operator.n_features  # type: ignore[attr-defined]
         if not isinstance(penalty, (L1, ElasticNet, Bounded)):
             return None
+        if earlier is not None:
+            return earlier._replace(**dict(zip(("lam", "mu"), strengths(penalty), strict=True)))
         h = problem.s * cast("Squared", problem.loss).curvature
         if isinstance(penalty, Bounded):
             return cls(h, *strengths(penalty), penalty.low, penalty.high)
@@ -53,6 +58,9 @@ class Terms(NamedTuple):
 @dataclass(kw_only=True)
 class SetState(State):
     """The coefficients and slopes of the set, and what is known of all columns."""
+
+    inner_share: ClassVar[float] = 0.01  # of the last gap over all columns: to what the gap on the set is lowered
+    fewest: ClassVar[int] = 50  # columns that are added at a time, or as many as are in the support
 
     terms: Terms
     gram: ColumnGram
