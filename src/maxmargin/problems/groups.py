@@ -138,6 +138,6 @@ class GroupProblem:
         return certificate_of(primal + cost, dual, primal_error, dual_error, 2.0 * self.n_targets, least)
 
     def _sums(self, z: Float, alpha: Float, y: Float, reach: float, b: float) -> SampleSums:
-        """Sums over the samples for one target."""
+        """Sums over the samples for one target, from scores without the intercept."""
         own = sample_sums(Squared(), z, alpha, y, self.s, np.array([reach]), float(b), True)
         return SampleSums(*np.append(own, 0.5 * float(self.s @ (y * y))))
