@@ -667,7 +667,9 @@ def test_warm_start_survives_other_data():
         model.fit(rows, labels)
         fresh = SVC(tol=TOL).fit(rows, labels)
         assert model.duality_gap_ <= TOL
-        assert model.objective_ == pytest.approx(fresh.objective_, rel=1e-3)
+        # Which of several problems has the largest gap is chance.
+        values = ([one.certificate.primal for one in fitted.solutions_] for fitted in (model, fresh))
+        np.testing.assert_allclose(*values, rtol=1e-3)
         assert model.score(rows, labels) == pytest.approx(fresh.score(rows, labels), abs=0.02)
 
 

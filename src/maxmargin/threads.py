@@ -58,9 +58,16 @@ class Workers:
     A piece may itself run pieces: threads that are idle help, and nobody waits for those that are not.
     """
 
-    def __init__(self, count: int = 1) -> None:
-        self.count = count
+    def __init__(self, count: int | Callable[[], int] = 1) -> None:
+        self._count = count
         self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def count(self) -> int:
+        """Threads, which may be counted when they are needed first."""
+        if not isinstance(self._count, int):
+            self._count = self._count()
+        return self._count
 
     def run(self, work: Callable[[Iterator[Piece]], None], pieces: Sequence[Piece]) -> None:
         """Call ``work`` in every thread with an iterator over the pieces that nobody has taken yet.
@@ -136,9 +143,9 @@ def available_threads() -> int:
 def workers_for(n_jobs: int | None) -> Workers:
     """Workers for scikit-learn's ``n_jobs``: ``None`` is as many as BLAS may use, -1 is all processors."""
     if n_jobs is None:
-        return Workers(available_threads())
+        return Workers(available_threads)
     if n_jobs < 0:
-        return Workers(max(1, (os.cpu_count() or 1) + 1 + n_jobs))
+        return Workers(lambda: max(1, (os.cpu_count() or 1) + 1 + n_jobs))
     return Workers(max(1, n_jobs))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -119,9 +119,9 @@ class DistributedNuSVC(DistributedClassifier):
     def _function(self, problem: Any, solution: Solution) -> Function:
         return nu_function(problem, solution.point)
 
-    def _nus(self, names: Sequence[str], sides: Float) -> tuple[Float, float]:
+    def _nus(self, name: Callable[[int], str], sides: Float) -> tuple[Float, float]:
         """The nu of each task, and the largest feasible one."""
-        return check.check_nu(self, names, sides)
+        return check.check_nu(self, name, sides)
 
     def _keep_outcome(self, outcome: Outcome) -> None:
         """Sets: the fitted attributes."""

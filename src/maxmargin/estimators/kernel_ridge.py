@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
 from maxmargin.estimators._machinery.kernels import (
     KERNEL_NAMES,
@@ -28,6 +27,7 @@ from maxmargin.estimators._machinery.kernels import (
 )
 from maxmargin.estimators._machinery.least_squares import ALPHA_CONSTRAINT, strengths_of
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import CallableGram, ChunkedMatrix, Gram, Matrix, MatrixLike
@@ -223,7 +223,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     def _function(self, problem: Any, solution: Solution) -> Function:
         return Function(solution.point.w, 0.0, solution.point.w)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``dual_coef_, X_fit_`` and what is known about the quality of the fit."""
         expansions = np.array([one.function.w for one in solved])
         self.dual_coef_ = expansions[0] if plan.y.ndim == 1 else np.ascontiguousarray(expansions.T)

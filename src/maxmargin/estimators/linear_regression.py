@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,10 +9,11 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, svdvals
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Operator
@@ -117,7 +117,14 @@ class LinearRegression(LeastSquaresRegressor):
         """What the fit minimises for one target."""
         return self._least_squares(operator, task.y, task.s, 0.0, "free" if self.fit_intercept else None)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        return None if self.positive or self.bounds is not None else (0.0, 0.0, None, 2.0)
+
+    def _keep_one(self, solution: Solution) -> None:
+        self._singular: Float | None = self._factor.reshape(solution.point.w.size, solution.point.w.size)
+        super()._keep_one(solution)
+
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         self._singular = self._spectrum(plan)
 

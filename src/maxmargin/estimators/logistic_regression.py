@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import ClassVar
 
@@ -12,14 +13,22 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_all_classes, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
-from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
-from maxmargin.estimators._machinery.fit import Solved
-from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, LinearClassifier
-from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.linear import (
+    DUAL_AND_LIMITS,
+    LIMIT_CONSTRAINTS,
+    LINEAR_CONSTRAINTS,
+    LinearClassifier,
+)
+from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
+from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.loop.minimize import Callback
-from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, Rows
+from maxmargin.parts.losses import Logistic
+from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Float, LocalRows, Operator
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
@@ -84,6 +93,10 @@ class LogisticRegression(LinearClassifier):
         Limit in seconds; the best point so far is kept.
     callback : callable, default=None
         Called with a `Record` after every round; a true value stops the fit.
+    positive : bool, default=False
+        Whether coefficients must not be negative. The intercept may be. For two classes or ``multi_class="ovr"``.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0; for the same.
 
     Attributes
     ----------
@@ -111,6 +124,7 @@ class LogisticRegression(LinearClassifier):
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "dual": ["boolean"],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
+        **LIMIT_CONSTRAINTS,
         "multi_class": [StrOptions({"multinomial", "ovr"})],
     }
 
@@ -135,6 +149,8 @@ class LogisticRegression(LinearClassifier):
         intercept: str | None = "auto",
         max_time: float | None = None,
         callback: Callback | None = None,
+        positive: bool = False,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._store(locals())
 
@@ -190,9 +206,19 @@ class LogisticRegression(LinearClassifier):
         plan = super()._divide(X, y, sample_weight)
         self._refuse_what_classes_exclude()
         if self._all_at_once:
-            everything, s = np.arange(plan.codes.size), plan.tasks[0].s
-            plan.tasks = [Task("all classes", everything, plan.codes.astype(np.float64), s)]
+            plan.tasks = Tasks.alone("all classes", plan.codes.astype(np.float64), plan.tasks[0].s)
         return plan
+
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        size = (plan.X.shape[1] + 1) * (self.classes_.size if self._all_at_once else 1)
+        if l1_share(self) > 0.0 or self.dual or self._limited or size > MOST_COLUMNS:
+            return None
+        if not self._all_at_once:
+            kind = check.check_intercept(self, "free")
+            return partial(solve_linear_machine, self, plan, Logistic(), kind, float(self.intercept_scaling))
+        problem = self._problem(Rows(plan.X), plan.tasks[0], plan)
+        assert isinstance(problem, SoftmaxProblem)
+        return partial(solve_all_classes, self, plan, problem)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
@@ -201,7 +227,7 @@ class LogisticRegression(LinearClassifier):
         if self._all_at_once:
             assert isinstance(operator, LocalRows)
             return softmax_problem(operator, task.y.astype(np.int64), self.classes_.size, task.s, kind, scale)
-        return logistic_problem(operator, task.y, task.s, penalty_of(self), kind, scale)
+        return logistic_problem(operator, task.y, task.s, penalty_of(self, plan.X.shape[1]), kind, scale)
 
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
@@ -232,6 +258,13 @@ class LogisticRegression(LinearClassifier):
                 f"An L1 norm has no solver in this version for {self.classes_.size} classes at once; use "
                 f"multi_class='ovr', or the L2 penalty (l1_ratio=0)."
             )
+        if self._limited and self.dual:
+            raise ValueError(DUAL_AND_LIMITS)
+        if self._limited and self._all_at_once:
+            raise ValueError(
+                f"positive=True and bounds have no solver in this version for {self.classes_.size} classes at once; "
+                f"use multi_class='ovr'."
+            )
         if self.dual and self.solver not in ("auto", "liblinear", DualCoordinate.name):
             raise ValueError(f"dual=True contradicts solver={self.solver!r}; leave one of them at its default.")
         one_score = self.dual or self.solver not in ("auto", SoftmaxNewton.name, *SCIKIT_LEARN_SOLVERS)
@@ -242,13 +275,12 @@ class LogisticRegression(LinearClassifier):
                 f"leave it at its default for all classes at once."
             )
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: the fitted attributes."""
-        self.coef_ = np.array([one.function.w for one in solved])
-        self.intercept_ = np.array([one.function.b for one in solved])
+        self.coef_, self.intercept_ = solved.coefficients, solved.intercepts
         if self._all_at_once:
             theta = self.coef_.reshape(self.classes_.size, -1)
             self.coef_ = np.ascontiguousarray(theta[:, : self.n_features_in_])
             self.intercept_ = np.append(theta, np.zeros((theta.shape[0], 1)), axis=1)[:, self.n_features_in_]
-        self._keep_certificates([one.solution for one in solved])
-        self.n_iter_ = iteration_counts(self.solutions_)
+        solved.keep(self)
+        self.n_iter_ = solved.iterations

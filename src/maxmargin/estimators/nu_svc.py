@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import Reading, of_sums
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
-from maxmargin.estimators._machinery.plan import Function, Plan, Task
-from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
+from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
+from maxmargin.estimators._machinery.problems import SMALLEST_MARGIN, nu_classification, nu_function, nu_of_cap
+from maxmargin.estimators._machinery.results import Results
+from maxmargin.loop.at_once import Found
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
+from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array, Operator
 from maxmargin.solvers.choice import AnyProblem
 
@@ -109,6 +112,8 @@ shape_fit_, n_features_in_, feature_names_in_
         The largest nu that is feasible in every binary problem.
     nu_, rho_ : ndarray of shape (n_problems,)
         The nu of each binary problem, and the margin by which its function was divided.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound; a list for several problems.
     solution_ : Solution
         Of the binary problem with the largest gap; `solutions_` is the list of all.
     duality_gap_ : float
@@ -142,6 +147,8 @@ shape_fit_, n_features_in_, feature_names_in_
     (True, True)
 
     """
+
+    _has_form_of_losses = False
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
@@ -185,9 +192,28 @@ shape_fit_, n_features_in_, feature_names_in_
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task per binary problem. Sets: ``classes_, class_weight_, nu_, nu_max_``."""
         plan = super()._divide(X, y, sample_weight)
-        sides = np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in plan.tasks])
-        self.nu_, self.nu_max_ = check.check_nu(self, [task.name for task in plan.tasks], sides)
+        tasks = plan.tasks
+        assert isinstance(tasks, Tasks)
+        up, sums = tasks.y > 0.0, tasks.first[:-1]
+        sides = [np.add.reduceat(np.where(side, tasks.s, 0.0), sums) for side in (up, ~up)]
+        self.nu_, self.nu_max_ = check.check_nu(self, tasks.name, np.column_stack(sides))
         return plan
+
+    def _programs(self, plan: Plan) -> Programs:
+        tasks = plan.tasks
+        assert isinstance(tasks, Tasks)
+        positive, first = tasks.y > 0.0, tasks.first[:-1]
+        sides = [np.add.reduceat(np.where(side, tasks.s, 0.0), first) for side in (positive, ~positive)]
+        total = np.minimum(np.minimum(*sides), 0.5 * self.nu_ * (sides[0] + sides[1]))
+        low, high = np.where(positive, 0.0, -tasks.s), np.where(positive, tasks.s, 0.0)
+        return of_sums(tasks, low, high, np.where(positive, 0, 1), np.column_stack([total, -total]))
+
+    def _reading(self, found: Found) -> Reading | None:
+        of_positive, of_negative = found.multipliers.T  # b - rho, b + rho
+        rho = 0.5 * (of_negative - of_positive)
+        if not (rho > SMALLEST_MARGIN).all():
+            return None
+        return Reading(0.5 * (of_negative + of_positive) / rho, rho, divided=True)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         nu = self.nu if self.cap is None else nu_of_cap(self.cap, float(task.s.sum()))
@@ -196,7 +222,7 @@ shape_fit_, n_features_in_, feature_names_in_
     def _function(self, problem: Any, solution: Solution) -> Function:
         return nu_function(problem, solution.point)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what every kernel classifier keeps, and ``rho_``."""
         super()._keep(plan, solved)
-        self.rho_ = np.array([one.function.width for one in solved])
+        self.rho_ = solved.widths

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
+from maxmargin.estimators._machinery.at_once import Reading
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
-from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import multipliers, nu_regression
+from maxmargin.estimators._machinery.results import Results
+from maxmargin.loop.at_once import Found
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array
 
 
@@ -73,6 +78,8 @@ feature_names_in_
         Coefficients, for the linear kernel only.
     epsilon_ : float
         Half the width of the tube that was found.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound.
     solution_ : Solution
         Of the quadratic program; `solutions_` is the list of it alone.
     duality_gap_ : float
@@ -93,6 +100,7 @@ feature_names_in_
     """
 
     _has_form_of_rows = False
+    _has_form_of_losses = False
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
@@ -121,6 +129,30 @@ feature_names_in_
     ) -> None:
         self._store(locals())
 
+    def _programs(self, plan: Plan) -> Programs:
+        tasks = plan.tasks
+        assert isinstance(tasks, Tasks)
+        y, s, n, none = tasks.y, tasks.s, tasks.s.size, np.zeros(tasks.s.size)
+        total = 0.5 * self.nu * float(s.sum())
+        return Programs(
+            first=2 * tasks.first,
+            stretches=tasks.stretches,
+            sample=np.tile(tasks.order, 2),
+            q=np.tile(y, 2),
+            D=np.zeros(2 * n),
+            low=np.concatenate([none, -s]),
+            high=np.concatenate([s, none]),
+            group=np.repeat([0, 1], n),
+            totals=np.array([[total, -total]]),
+            of_losses=False,
+            of_tube=True,
+        )
+
+    def _reading(self, found: Found) -> Reading:
+        above, below = found.multipliers.T  # b + epsilon, b - epsilon
+        above = np.maximum(above, below)
+        return Reading(0.5 * (above + below), 0.5 * (above - below))
+
     def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
         return nu_regression(operator, task.y, task.s, self.nu)
 
@@ -130,7 +162,7 @@ feature_names_in_
         above, w = max(above, below), solution.point.w
         return Function(w, 0.5 * (above + below), w, 0.5 * (above - below))
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what every kernel machine keeps, and ``epsilon_``."""
         super()._keep(plan, solved)
-        self.epsilon_ = solved[0].function.width
+        self.epsilon_ = float(solved.widths[0])

@@ -11,15 +11,18 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import Reading, of_sums
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
-from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import multipliers, one_class
+from maxmargin.loop.at_once import Found
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array, Float
 from maxmargin.threads import workers_for
 
@@ -78,6 +81,8 @@ n_features_in_, feature_names_in_
         As in scikit-learn; `offset_` is ``rho`` and `intercept_` is ``-rho``.
     coef_ : ndarray of shape (1, n_features)
         Coefficients, for the linear kernel only.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound.
     solution_ : Solution
         Of the quadratic program; `solutions_` is the list of it alone.
     duality_gap_ : float
@@ -97,6 +102,7 @@ n_features_in_, feature_names_in_
     """
 
     _has_form_of_rows = False
+    _has_form_of_losses = False
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
 
     def __init__(
@@ -200,8 +206,18 @@ n_features_in_, feature_names_in_
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         n = weights.size
-        task = Task("one class", np.arange(n), np.ones(n), weights)
-        return Plan(X, None, [task], weights, np.zeros(n, dtype=np.int64), workers_for(self.n_jobs))
+        tasks = Tasks.alone("one class", np.ones(n), weights)
+        return Plan(X, None, tasks, weights, np.zeros(n, dtype=np.int64), workers_for(self.n_jobs))
+
+    def _programs(self, plan: Plan) -> Programs:
+        tasks = plan.tasks
+        assert isinstance(tasks, Tasks)
+        n, total = tasks.s.size, self.nu * float(tasks.s.sum())
+        return of_sums(tasks, np.zeros(n), tasks.s, np.zeros(n, dtype=np.int64), np.array([[total]]))
+
+    def _reading(self, found: Found) -> Reading:
+        b = found.multipliers[:, 0]
+        return Reading(b + ON_THE_EDGE * np.abs(b), np.ones(1))
 
     def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
         return one_class(operator, task.s, self.nu)

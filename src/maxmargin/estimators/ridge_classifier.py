@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -14,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquares, strengths_of
 from maxmargin.estimators._machinery.linear import LinearClassifier
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import is_sparse
@@ -193,6 +192,6 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
         """What one binary problem minimises."""
         return self._least_squares(operator, task.y, task.s, self.alpha, "free" if self.fit_intercept else None)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         self._keep_functions(plan, solved)
         self.solver_ = self.solution_.solver

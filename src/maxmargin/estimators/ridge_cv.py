@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._machinery.check import refuse_chunks
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.least_squares import (
     ALPHA_CONSTRAINT,
     LEAST_SQUARES_CONSTRAINTS,
@@ -21,6 +20,7 @@ from maxmargin.estimators._machinery.least_squares import (
     strengths_of,
 )
 from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.spectrum import Spectrum
 from maxmargin.estimators.ridge import Ridge
 from maxmargin.loop.minimize import Callback
@@ -202,7 +202,7 @@ class RidgeCV(LeastSquaresRegressor):
         intercept: Intercept = "free" if self.fit_intercept else None
         return self._least_squares(operator, task.y, task.s, float(self._alphas[k]), intercept)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
         del self._alphas
         if self.coef_.ndim == 2 and len(self.coef_) == 1:

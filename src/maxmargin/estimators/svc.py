@@ -11,16 +11,19 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import of_loss
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
-from maxmargin.estimators._machinery.plan import Function, Plan, Task
+from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function, hinge_problem
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
+from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.protocols import Array, Operator
+from maxmargin.problems.programs import Programs
+from maxmargin.protocols import Array, Loss, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
@@ -98,6 +101,8 @@ shape_fit_, n_features_in_, feature_names_in_
         As in scikit-learn. With ``multi_class="ovr"`` and more than two classes, `dual_coef_` has one row per class.
     coef_ : ndarray
         Coefficients, for the linear kernel only.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound; a list for several problems.
     solution_ : Solution
         Of the binary problem with the largest gap; `solutions_` is the list of all.
     duality_gap_ : float
@@ -163,6 +168,10 @@ shape_fit_, n_features_in_, feature_names_in_
         """Whether the margin is hard."""
         return math.isinf(self.C)
 
+    @property
+    def _bounded(self) -> bool:
+        return super()._bounded and not self._hard
+
     def _refuse_contradictions(self) -> None:
         super()._refuse_contradictions()
         if self._hard and (self.intercept not in ("auto", "free") or self.loss != "hinge"):
@@ -175,6 +184,14 @@ shape_fit_, n_features_in_, feature_names_in_
         if self._hard:
             return hard_margin(operator, task.y, task.s)
         return hinge_problem(operator, task.y, task.s, self.loss, check.check_intercept(self, "free"))
+
+    def _loss(self) -> Loss:
+        return Hinge() if self.loss == "hinge" else SquaredHinge()
+
+    def _programs(self, plan: Plan) -> Programs | None:
+        if self._hard or not isinstance(plan.tasks, Tasks):
+            return None
+        return of_loss(plan.tasks, self._loss(), check.check_intercept(self, "free"))
 
     def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The function of a solution; with a hard margin, scaled to the margins -1 and 1."""

@@ -10,13 +10,16 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import of_loss
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT, POSITIVE
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
-from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import tube_problem
 from maxmargin.loop.minimize import Callback
+from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Operator
+from maxmargin.problems.programs import Programs
+from maxmargin.protocols import Array, Loss, Operator
 
 
 class SVR(KernelRegressor):
@@ -78,6 +81,8 @@ feature_names_in_
         As in scikit-learn.
     coef_ : ndarray of shape (1, n_features)
         Coefficients, for the linear kernel only.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound.
     solution_ : Solution
         Of the problem above; `solutions_` is the list of it alone.
     duality_gap_ : float
@@ -130,6 +135,14 @@ feature_names_in_
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())
+
+    def _loss(self) -> Loss:
+        kind = EpsilonInsensitive if self.loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
+        return kind(float(self.epsilon))
+
+    def _programs(self, plan: Plan) -> Programs | None:
+        assert isinstance(plan.tasks, Tasks)
+        return of_loss(plan.tasks, self._loss(), check.check_intercept(self, "free"))
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         kind = check.check_intercept(self, "free")

@@ -1,6 +1,7 @@
 """Operators: samples as rows, in memory, chunk by chunk or spread over clients, as columns, or through a kernel."""
 
 from maxmargin.operators.bordered import Bordered
+from maxmargin.operators.centred import Centred
 from maxmargin.operators.chunked import ChunkedMatrix, Chunks, MatrixLike, rows_of
 from maxmargin.operators.columns import Columns
 from maxmargin.operators.given import CallableGram, PrecomputedGram
@@ -14,6 +15,7 @@ from maxmargin.operators.vectors import DenseVectors, SparseVectors
 __all__ = [
     "Bordered",
     "CallableGram",
+    "Centred",
     "ChunkedMatrix",
     "Chunks",
     "Columns",

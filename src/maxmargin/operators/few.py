@@ -26,11 +26,12 @@ def few_sums(kernel: Kernel, X: Float, Z: Float, weights: Float) -> Float:
 def few_values(kernel: Kernel, X: Float) -> Float:
     """The kernel matrix of a few samples."""
     traits = kernel.traits
-    return _few_values(kernel, X, traits.by_distance, traits.of_differences)
+    return few_values_of(kernel, X, traits.by_distance, traits.of_differences)
 
 
 @compiled
-def _few_values(kernel: Kernel, X: Float, by_distance: bool, of_differences: bool) -> Float:
+def few_values_of(kernel: Kernel, X: Float, by_distance: bool, of_differences: bool) -> Float:
+    """The same, for compiled loops."""
     n, columns = X.shape[0], X.T.copy()
     K, squares = np.empty((n, n)), _squared_lengths(columns, of_differences)
     for i in range(n):

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg.blas import dsyrk
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, SINGLE, roundings
+from maxmargin.operators.arena import memory_for
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.few import are_few, few_values
 from maxmargin.operators.points import DensePoints, Points, points_of
@@ -25,6 +27,7 @@ from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
+MIRRORED = 32  # rows at a time, whose other halves stay in the processor's cache
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
 SINGLE_ERROR = 1e-2  # of float32 values relative to their magnitudes: with more of it, rows are of no use to solvers
@@ -230,9 +233,10 @@ class KernelGram(Gram):
         cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
-        X = points.stored().X
-        K = X @ X.T
-        _map_all(self.kernel, K, points.sq)
+        n, X = self.n_samples, points.stored().X
+        K = memory_for(None, n * n, np.float64).reshape(n, n)
+        dsyrk(1.0, X.T, trans=1, lower=1, c=K.T, overwrite_c=1)  # the upper half, which is enough
+        map_all(self.kernel, K, points.sq)
         return K
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
@@ -373,12 +377,20 @@ def _is_moderate(values: Float) -> bool:
 
 
 @compiled
-def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
-    """Turn inner products of all pairs into kernel values in place."""
-    for i in range(K.shape[0]):
-        row, length = K[i], sq[i]
-        for j in range(row.shape[0]):
-            row[j] = kernel.similarity(row[j], length, sq[j])
+def map_all(kernel: Kernel, K: Float, sq: Float) -> None:
+    """Turn inner products of all pairs into kernel values in place: one half of them, which is copied to the other."""
+    n = K.shape[0]
+    for first in range(0, n, MIRRORED):
+        last = min(first + MIRRORED, n)
+        for i in range(first, last):
+            row, lengths, length = K[i, i:], sq[i:], sq[i]
+            for j in range(row.shape[0]):
+                row[j] = kernel.similarity(row[j], length, lengths[j])
+        for start in range(first, n, MIRRORED):
+            for j in range(start, min(start + MIRRORED, n)):
+                column = K[j]
+                for i in range(first, min(last, j)):
+                    column[i] = K[i, j]
 
 
 @compiled

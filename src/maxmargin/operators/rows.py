@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._jit import compiled, compiled_in_place
-from maxmargin.operators.vectors import DenseVectors, SparseVectors
+from maxmargin.operators.vectors import BLOCK, DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index, Vectors
 from maxmargin.threads import Workers, go_on
 
@@ -204,9 +204,12 @@ class Rows:
     def terms(self) -> tuple[int, int]:
         """How many products are added up to a score, and to a coefficient of `adjoint`, in one sum after another."""
         parts, longest = self._summed_parts, self.n_features
+        added = max((part.stop - part.start for part in parts), default=0)
         if isinstance(self.vectors, SparseVectors):
             longest = int(np.diff(self.vectors.indptr.view(np.int64)).max(initial=0))
-        return longest, max((part.stop - part.start for part in parts), default=0) + len(parts)
+        elif self._small is None:
+            added = min(added, BLOCK + -(-added // BLOCK) + -(-added // TILE_ROWS))
+        return longest, added + len(parts)
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
@@ -404,6 +407,15 @@ def combinations_of(vectors: SparseVectors, A: Float, length: int) -> Float:
             for c in range(a.shape[0]):
                 w[c] += vectors.data[e] * a[c]
     return out
+
+
+@compiled_in_place
+def sum_of_squares(values: Float) -> float:
+    """The sum of the squares: without the threads that BLAS would wake up for it."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i] * values[i]
+    return total
 
 
 @compiled

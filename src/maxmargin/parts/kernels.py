@@ -162,6 +162,7 @@ def in_precision(kernel: Kernel, dtype: type[np.float32 | np.float64]) -> Kernel
     return type(kernel)(*(dtype(p) if isinstance(p, (float, np.floating)) else p for p in parameters))
 
 
+@compiled
 def roundings_of_decay(terms: float) -> float:
     """Of ``exp(-t)`` for a ``t`` that is a positive sum of at most twice so many terms.
 

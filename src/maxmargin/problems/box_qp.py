@@ -342,7 +342,12 @@ def dual_pieces(problem: Problem) -> tuple[Float, Float, Float, Float]:
     Each has a row for every piece of the loss and a column for every sample, whose dual variable is the sum of its
     pieces: a second piece is the negative part. All of it follows from the derivatives of the conjugate.
     """
-    return _dual_pieces(problem.loss, problem.y, problem.s, problem.loss.traits.dual_pieces)
+    return pieces_of(problem.loss, problem.y, problem.s)
+
+
+def pieces_of(loss: Loss, y: Float, s: Float) -> tuple[Float, Float, Float, Float]:
+    """The same of a loss with targets and weights."""
+    return _dual_pieces(loss, y, s, loss.traits.dual_pieces)
 
 
 @compiled

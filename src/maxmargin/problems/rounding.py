@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, compiled_in_place
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.point import Certificate
-from maxmargin.protocols import Float, Loss, Penalty
+from maxmargin.protocols import Array, Float, Index, Loss, Penalty
 
 BLOCK = 1024  # samples that are added up by themselves: sums of sums round less
 EXACT_FIT = 1e-9  # of the squared targets: a smaller sum of squared errors is as good as none
@@ -80,6 +80,9 @@ class SampleSums(NamedTuple):
 def depth(n_samples: int) -> int:
     """How many terms are added one after another in these sums, at most."""
     return min(n_samples, BLOCK) + -(-n_samples // BLOCK)
+
+
+_growth, _depth = compiled(growth), compiled(depth)
 
 
 @compiled
@@ -169,6 +172,46 @@ def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjug
     return (share * conjugates if conjugates > 0.0 else 0.0) + more + growth(v.size + 4) * (cost + more)
 
 
+@compiled
+def values_and_errors(
+    penalty: Penalty, sums: Float, w: Float, b: float, column: float, v: Float, lengths: Float, certain: Array,
+    reach: float, terms: int, n_samples: int, free: bool,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Primal and dual value of coefficients and dual variables, and bounds on their errors.
+
+    ``sums`` are `sample_sums`, ``v = X^T alpha`` consists of so many ``terms``, and is zero where it is ``certain`` to
+    cost nothing (nowhere, if that is empty). ``column`` is what that of a penalised intercept holds, or 0.
+    """
+    d, within = w.shape[0], _growth(_depth(n_samples))
+    losses, conjugates, balance, up, down = sums[0], sums[1], sums[2], sums[3], sums[4]
+    cost = costs(penalty, w)
+    if column != 0.0:
+        cost += penalty.cost(b / column, d)
+    change = math.sqrt(sums[8]) * reach if sums[8] > UNDERFLOW else sums[9]
+    primal_error = change + SCORE_UNITS * DOUBLE * sums[10] + within * abs(losses)
+    primal_error += _growth(d) * cost
+    heavier = max(up, down)
+    share = (abs(balance) + within * (up + down)) / heavier if free and heavier > 0.0 else 0.0
+    scale = (_growth(terms) + share) * (math.sqrt(sums[5]) if sums[5] > UNDERFLOW else up + down)
+    extra = 1 if column != 0.0 else 0
+    products, errors = np.empty(d + extra), np.empty(d + extra)
+    for j in range(d):
+        products[j] = v[j]
+        errors[j] = scale * lengths[j]
+    for j in range(certain.shape[0]):
+        if certain[j]:
+            errors[j] = 0.0
+    if extra:
+        products[d], errors[d] = column * balance, column * within * (up + down)
+    dual = -conjugates - conjugate_costs(penalty, products)
+    dual_error = (share + within) * sums[6] + CONJUGATE_UNITS * DOUBLE * sums[7]
+    shrunk, conjugate, more = _reach_of_conjugate_penalty(penalty, products, errors)
+    if sums[6] > 0.0:
+        dual_error += shrunk * sums[6]
+    dual_error += more + _growth(d + extra + 4) * (conjugate + more)
+    return losses + cost, dual, primal_error, dual_error
+
+
 def total_error(sizes: Float, errors: Float) -> float:
     """The sum of the errors times some sizes, where those of size zero do not count even if they are infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -194,6 +237,35 @@ def certificate_of(
 
 
 @compiled
+def where_felt(certain: Array, w: Float) -> Index:
+    """The columns that have a coefficient, or are not certain to cost nothing."""
+    some, count = np.empty(w.shape[0], dtype=np.int64), 0
+    for j in range(w.shape[0]):
+        if w[j] != 0.0 or not certain[j]:
+            some[count] = j
+            count += 1
+    return some[:count]
+
+
+@compiled_in_place
+def weighted_size(w: Float, lengths: Float) -> float:
+    """``sum_j |w_j| lengths_j``."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += abs(w[j]) * lengths[j]
+    return total
+
+
+@compiled_in_place
+def costs(penalty: Penalty, w: Float) -> float:
+    """The penalty."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += penalty.cost(w[j], j)
+    return total
+
+
+@compiled_in_place
 def conjugate_costs(penalty: Penalty, v: Float) -> float:
     """The penalty's conjugate."""
     total = 0.0
@@ -203,7 +275,7 @@ def conjugate_costs(penalty: Penalty, v: Float) -> float:
     return total
 
 
-@compiled
+@compiled_in_place
 def dual_excess(penalty: Penalty, v: Float) -> float:
     """The largest quotient of an entry of ``v`` and the limit on its side: where it is above 1, ``v`` has no conjugate.
 
@@ -218,7 +290,7 @@ def dual_excess(penalty: Penalty, v: Float) -> float:
     return largest
 
 
-@compiled
+@compiled_in_place
 def _reach_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float) -> tuple[float, float, float]:
     """How much may have to be taken from ``v`` to be within the limits, its conjugate, and how much larger that may be.
 

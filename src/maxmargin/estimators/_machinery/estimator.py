@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -13,11 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
 from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
-from maxmargin.estimators._machinery.fit import Solved, all_or_nothing, choose_solver, solve, worst
+from maxmargin.estimators._machinery.fit import all_or_nothing, solve
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import validate_parameters
+from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Results, Solved, realise, worst
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Operator
@@ -47,7 +49,12 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     _several_targets = False  # whether y may have a column for each of several targets
     _by_columns = False  # whether samples are taken in the order of their columns too
 
-    solutions_: list[Solution]
+    solutions_: list[Solution] = Delayed()  # type: ignore[assignment]
+    solution_: Solution = Delayed()  # type: ignore[assignment]
+    duality_gap_: float
+    objective_: float
+    dual_objective_: float
+    n_iter_: Any
 
     def _store(self, parameters: dict[str, object]) -> None:
         """Keep the parameters of ``__init__``, its local variables, as they are."""
@@ -59,10 +66,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             plan = self._plan(X, y, sample_weight)
             if self.callback is not None or hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx"):
                 plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
-            choose_solver(self, plan)
             self._keep(plan, solve(self, plan))
             plan.listeners.end(dict(vars(self)))
-        for note in (*check.notes_on_convergence(self, plan.X), *plan.notes):
+        notes = () if DELAYED in vars(self) else notes_on_convergence(self, plan.X)
+        for note in (*notes, *plan.notes):
             warnings.warn(note, ConvergenceWarning, stacklevel=4)
         return self
 
@@ -72,7 +79,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self._refuse_contradictions()
         X, y = check.check_training_data(self, X, y)
         plan = self._divide(X, y, sample_weight)
-        refuse_extreme_weights(self, (task.s for task in plan.tasks))
+        refuse_extreme_weights(self, plan.weights_of_losses)
         plan.views, plan.hints = self._views(plan), self._hints()
         return plan
 
@@ -105,20 +112,22 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """What the table of "auto" says."""
         return choose(problem, self.max_time, clients)
 
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        """What solves all tasks in one compiled call, or finds that it does not get there; ``None`` if nothing does."""
+        return None
+
     def _function(self, problem: Any, solution: Solution) -> Function:
         """What a solution stands for."""
         return Function(solution.point.w, solution.point.b, solution.point.alpha)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: the fitted attributes."""
         raise NotImplementedError
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         """Sets: what is known about the quality of the fit, and ``n_iter_``."""
-        last = worst(solutions)
-        self.solutions_, self.solution_, self.duality_gap_ = solutions, last, last.certificate.relative_gap
-        self.objective_, self.dual_objective_ = last.certificate.primal, last.certificate.dual
-        self.n_iter_: Any = max(solution.iterations for solution in solutions)
+        nothing = Function(np.empty(0), 0.0, None)
+        Results([Solved(solution, nothing) for solution in solutions]).keep(self)
 
     def _earlier_solutions(self, count: int) -> Sequence[Solution | None]:
         """Solutions of the last fit to start from, if there are as many as there will be."""
@@ -139,12 +148,23 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """Why the fit stopped; of several problems, that of the worst one that did not converge."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"{type(self).__name__} has no status_ before it is fitted.")
+        if DELAYED in vars(self):
+            return Status.CONVERGED
         unfinished = [solution for solution in self.solutions_ if solution.status is not Status.CONVERGED]
         return worst(unfinished).status if unfinished else Status.CONVERGED
 
     def __sklearn_is_fitted__(self) -> bool:
         # Validation sets n_features_in_, which alone would count as fitted.
-        return hasattr(self, "solutions_")
+        return "solutions_" in vars(self) or DELAYED in vars(self)
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __getstate__(self) -> Any:
+        realise(self)
+        return super().__getstate__()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from maxmargin._jit import seconds_working
-from maxmargin.estimators._machinery.plan import Function, Plan
+from maxmargin.estimators._machinery.at_once import is_wanted
+from maxmargin.estimators._machinery.plan import Plan, RowsView
+from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.minimize import minimize
-from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.problems.point import Status
 from maxmargin.solvers import solvers_of
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
 STOPPED_BY_THE_USER = (Status.INTERRUPTED, Status.CALLBACK)
-
-
-class Solved(NamedTuple):
-    """One task, solved and read."""
-
-    solution: Solution
-    function: Function
 
 
 @contextmanager
@@ -77,7 +71,18 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
     )
 
 
-def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
+def solve(estimator: CertifiedEstimator, plan: Plan) -> Results:
+    """Solve the tasks: those of a small fit in one compiled call, if that converges, and all others in the loop."""
+    at_once = estimator._at_once(plan) if is_wanted(estimator, plan) else None
+    found = at_once() if at_once is not None else None
+    if found is not None:
+        plan.first = None  # if somebody posed it, it is solved
+        return found
+    choose_solver(estimator, plan)
+    return solve_in_turn(estimator, plan)
+
+
+def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
     """Solve the tasks, several at a time if there are threads for them, and read what was found.
 
     ``max_time`` is shared: each task may use what the earlier ones left, divided by the number of tasks to come. Once
@@ -125,9 +130,4 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> list[Solved]:
 
     with plan.interrupts as interrupts:
         at_once.run(work, range(len(plan.tasks)))
-    return [solved[k] for k in range(len(plan.tasks))]
-
-
-def worst(solutions: Sequence[Solution]) -> Solution:
-    """The solution with the largest relative gap."""
-    return max(solutions, key=lambda solution: solution.certificate.relative_gap)
+    return Results([solved[k] for k in range(len(plan.tasks))], isinstance(plan.view, RowsView))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
@@ -12,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, multiclass
 from maxmargin.estimators._machinery.callbacks import with_callbacks
-from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT, iteration_counts
-from maxmargin.estimators._machinery.fit import Solved
+from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
+from maxmargin.estimators._machinery.results import Results
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import workers_for
@@ -144,10 +142,10 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
         tasks = multiclass.binary_tasks(codes, self.classes_, self.multi_class, s)
         return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: what every kernel machine keeps, ``dual_coef_`` in LIBSVM's layout, ``n_support_``, probabilities."""
         super()._keep(plan, solved)
-        self.n_iter_ = iteration_counts(self.solutions_)
+        self.n_iter_ = solved.iterations
         self._support_codes = plan.codes[self.support_]
         self._n_support = np.bincount(self._support_codes, minlength=self.classes_.size).astype(np.int32)
         if self._has_pairs:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
-from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_task
+from maxmargin.estimators._machinery.partition import Partition
+from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
+from maxmargin.estimators._machinery.results import AtOnce, Results
+from maxmargin.estimators._machinery.training import Training
+from maxmargin.estimators._machinery.updates import added, removed
+from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
-from maxmargin.protocols import Array, Float
+from maxmargin.problems.programs import Programs
+from maxmargin.protocols import Array, Float, Loss
 from maxmargin.threads import workers_for
 
 KERNEL_CONSTRAINTS: dict[str, list[object]] = {
@@ -40,6 +49,7 @@ class KernelMachine(CertifiedEstimator):
     """An estimator whose functions are expansions over support vectors."""
 
     _has_form_of_rows: ClassVar[bool] = True  # whether its problem can be posed without a kernel, if that is linear
+    _has_form_of_losses: ClassVar[bool] = True  # whether its problem is a sum of losses, and not a program
 
     def _views(self, plan: Plan) -> Sequence[View]:
         """Through the kernel; if it is linear, as rows of features where a problem can be posed so."""
@@ -52,6 +62,22 @@ class KernelMachine(CertifiedEstimator):
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
 
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        programs = self._programs(plan)
+        return None if programs is None else partial(solve_kernel_machine, self, plan, programs)
+
+    def _loss(self) -> Loss:
+        """That of a machine whose problem is a sum of losses."""
+        raise NotImplementedError
+
+    def _programs(self, plan: Plan) -> Programs | None:
+        """All tasks as quadratic programs in one piece; ``None`` if they are not of that form."""
+        return None
+
+    def _reading(self, found: Found) -> Reading | None:
+        """What the multipliers of solved programs stand for; ``None`` if that has no meaning."""
+        return intercepts_of_losses(self, found)
+
     def _hints(self) -> Mapping[str, object]:
         return {**super()._hints(), "tol": self.tol, "max_memory": self.cache_size}
 
@@ -60,41 +86,38 @@ class KernelMachine(CertifiedEstimator):
         point = solution.point
         return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
-        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``."""
-        X, functions = plan.X, [one.function for one in solved]
-        expansions = np.zeros((len(functions), X.shape[0]))
-        for expansion, task, function in zip(expansions, plan.tasks, functions, strict=True):
-            expansion[task.members] = function.alpha
+    def _keep(self, plan: Plan, solved: Results) -> None:
+        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``.
+
+        Also ``_training``, which is not stored.
+        """
+        X = plan.X
+        expansions = solved.expansions(plan.tasks, X.shape[0])
         used = np.flatnonzero(expansions.any(axis=0))
         self.support_ = used[np.argsort(plan.codes[used], kind="stable")].astype(np.int32)
         empty = np.empty((0, 0), dtype=X.dtype)
         self.support_vectors_ = empty if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = expansions[:, self.support_]
-        self.intercept_ = np.array([function.b for function in functions])
+        self.intercept_ = solved.intercepts
         self.shape_fit_ = X.shape
         if self.kernel == "linear":
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
-            as_rows = isinstance(plan.view, RowsView)
-            w = np.array([function.w for function in functions]) if as_rows else None
-            self._coef = self._summed(plan, functions) if w is None else w
-        self._keep_certificates([one.solution for one in solved])
+            self._coef = solved.coefficients if solved.of_features else self._summed(plan, solved)
+        self._training = Training.of(plan)
+        solved.keep(self)
+        self.fit_status_ = int(not self.duality_gap_ <= self.tol)
 
-    def _summed(self, plan: Plan, functions: Sequence[Function]) -> Float:
+    def _summed(self, plan: Plan, solved: Results) -> Float:
         """Coefficients of the features from expansions over rows, which may be far from zero and cancel.
 
         The expansion that was certified is summed, and the sum divided: to divide its terms would round each of them.
         """
-        expansions, margins = np.zeros((len(functions), plan.X.shape[0])), np.ones((len(functions), 1))
-        for k, (task, function) in enumerate(zip(plan.tasks, functions, strict=True)):
-            expansions[k, task.members] = function.alpha
-            if function.undivided is not None:
-                expansions[k, task.members], margins[k] = function.undivided, function.width
+        expansions, margins = solved.undivided(plan.tasks, plan.X.shape[0])
         return linear_coefficients(self.support_vectors_, expansions[:, self.support_]) / margins
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         super()._keep_certificates(solutions)
-        self.fit_status_ = int(not all(s.certificate.relative_gap <= self.tol for s in solutions))
+        self.fit_status_ = int(not self.duality_gap_ <= self.tol)
 
     def _expansions(self) -> Float:
         """Coefficients of the support vectors in each problem."""
@@ -106,6 +129,79 @@ class KernelMachine(CertifiedEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
             return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
+
+    def add(self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from more samples: the same model as a fit to all of them, with a new certificate.
+
+        The fit starts from the present solution and ends exactly (``solver="active_set"``). What the parameters said
+        in terms of the samples, such as ``gamma="scale"``, stays as it was. The training samples are remembered for
+        this, by reference: they must not be changed in place.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_new, n_features)
+            New samples, or for ``kernel="precomputed"`` their kernel values with the training samples and each other.
+        y : array-like of shape (n_new,)
+            Their labels or targets; none for `OneClassSVM`.
+        sample_weight : array-like of shape (n_new,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        self._warn(added(self, X, y, sample_weight))
+        return self
+
+    def remove(self, indices: ArrayLike) -> Self:
+        """Forget samples: the same model as a fit to the others, with a new certificate. See `add`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which samples, by their present numbers; the others move up.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        self._warn(removed(self, indices))
+        return self
+
+    def _warn(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            warnings.warn(note, ConvergenceWarning, stacklevel=3)
+
+    @property
+    def partition_(self) -> Partition | list[Partition]:
+        """Which samples are support vectors on the margin, which have the largest coefficient they may, which none.
+
+        A `Partition`; a list with one for each problem if there are several.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no partition_ before it is fitted.")
+        if "_training" not in vars(self):
+            raise AttributeError(
+                "partition_ needs the bounds of the training samples, which are not stored with a model; fit it again."
+            )
+        parts = []
+        for task, solution in zip(self._training.tasks, self.solutions_, strict=True):
+            assert solution.point.alpha is not None
+            alpha = solution.point.alpha.reshape(-1, task.members.size).sum(axis=0)  # of a tube, both of its sides
+            parts.append(Partition.of(task.members, alpha, task.s if self._bounded else np.full(alpha.size, np.inf)))
+        return parts if len(parts) > 1 else parts[0]
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the weight of a sample bounds its dual variable: not that of squared losses, or of a hard margin."""
+        return not str(getattr(self, "loss", "")).startswith("squared")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_training", None)
+        return state
 
     @property
     def coef_(self) -> Float:
@@ -166,11 +262,5 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
-        return Plan(
-            X,
-            y,
-            [regression_task(check.check_targets(self, y), self.C * weights)],
-            weights,
-            codes,
-            workers_for(self.n_jobs),
-        )
+        tasks = regression_tasks(check.check_targets(self, y), self.C * weights)
+        return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))

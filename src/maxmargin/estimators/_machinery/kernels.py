@@ -99,8 +99,7 @@ class KernelView:
     """
 
     def __init__(self, estimator: KernelMachine, X: Matrix, tasks: Sequence[Task], workers: Workers) -> None:
-        self.estimator, self.X, self.workers = estimator, X, workers
-        self.whole = sum(task.members.size == X.shape[0] for task in tasks)
+        self.estimator, self.X, self.workers, self.tasks = estimator, X, workers, tasks
         self.shared: Gram | None = None
 
     def of(self, task: Task) -> Gram:
@@ -110,7 +109,8 @@ class KernelView:
         if self.shared is None:
             gram = training_operator(self.estimator, self.X, self.workers)
             self.shared = gram
-            if self.whole > 2 and isinstance(gram, KernelGram) and gram.fits_single:
+            whole = sum(task.members.size == self.X.shape[0] for task in self.tasks)
+            if whole > 2 and isinstance(gram, KernelGram) and gram.fits_single:
                 fits = StoredGram.megabytes(self.X.shape[0]) <= 0.5 * self.estimator.cache_size
                 self.shared = StoredGram(gram) if fits else gram
         return self.shared

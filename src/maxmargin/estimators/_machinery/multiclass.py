@@ -3,33 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
-from maxmargin.estimators._machinery.plan import Task
+from maxmargin._jit import compiled
+from maxmargin.estimators._machinery.plan import Tasks
 from maxmargin.protocols import Array, Float, Index
 
 
-def binary_tasks(codes: Array, names: Array, strategy: str, s: Float) -> list[Task]:
+def binary_tasks(codes: Array, names: Array, strategy: str, s: Float) -> Tasks:
     """The binary problems of a strategy, with targets +1 and -1 and the weights ``s`` of the losses.
 
     Two classes are one problem with the second class as the positive one. Otherwise "ovo" has one problem per pair
     ``i < j`` with class ``i`` positive, in lexicographic order, and "ovr" one per class, which is positive.
     """
-    everything = np.arange(codes.size)
-    if names.size == 2:
-        return [Task(f"{names[1]} against {names[0]}", everything, np.where(codes == 1, 1.0, -1.0), s)]
+    n, k = codes.size, names.size
+    if k == 2:
+        return Tasks.alone(f"{names[1]} against {names[0]}", 2.0 * codes - 1.0, s)
     if strategy == "ovr":
-        return [
-            Task(f"{name} against the rest", everything, np.where(codes == k, 1.0, -1.0), s)
-            for k, name in enumerate(names)
-        ]
-    tasks = []
-    for i, j in combinations(range(names.size), 2):
-        some = np.flatnonzero((codes == i) | (codes == j))
-        tasks.append(Task(f"{names[i]} against {names[j]}", some, np.where(codes[some] == i, 1.0, -1.0), s[some]))
-    return tasks
+        y = np.where(codes == np.arange(k)[:, None], 1.0, -1.0).ravel()
+        everyone = np.tile(np.array([0, n, 0, 0]), (k, 1))
+        order, name = np.arange(n), lambda i: f"{names[i]} against the rest"
+        return Tasks(name, order, everyone, np.arange(k + 1) * n, y, np.tile(s, k), np.tile(order, k))
+
+    def of_pair(p: int) -> str:
+        i, j = next(islice(combinations(range(k), 2), p, None))
+        return f"{names[i]} against {names[j]}"
+
+    return Tasks(of_pair, *_pairs(codes, k, s), sorts=True)
+
+
+@compiled
+def _pairs(codes: Index, k: int, s: Float) -> tuple[Index, Index, Index, Float, Float, Index]:
+    """The samples sorted by class, and stretches, beginnings, targets weights and numbers of all pairs of classes."""
+    n, pairs = codes.shape[0], k * (k - 1) // 2
+    begin = np.zeros(k + 1, dtype=np.int64)
+    for i in range(n):
+        begin[codes[i] + 1] += 1
+    for c in range(k):
+        begin[c + 1] += begin[c]
+    order, to = np.empty(n, dtype=np.int64), begin.copy()
+    for i in range(n):
+        order[to[codes[i]]] = i
+        to[codes[i]] += 1
+    stretches, first = np.empty((pairs, 4), dtype=np.int64), np.zeros(pairs + 1, dtype=np.int64)
+    y, weights, numbers = np.empty(n * (k - 1)), np.empty(n * (k - 1)), np.empty(n * (k - 1), dtype=np.int64)
+    pair, at = 0, 0
+    for i in range(k):
+        for j in range(i + 1, k):
+            ni, nj = begin[i + 1] - begin[i], begin[j + 1] - begin[j]
+            stretches[pair, 0], stretches[pair, 1], stretches[pair, 2], stretches[pair, 3] = begin[i], ni, begin[j], nj
+            for t in range(ni):
+                y[at + t], weights[at + t] = 1.0, s[order[begin[i] + t]]
+            at += ni
+            for t in range(nj):
+                y[at + t], weights[at + t] = -1.0, s[order[begin[j] + t]]
+            at += nj
+            for t in range(ni + nj):
+                numbers[at - ni - nj + t] = t
+            pair += 1
+            first[pair] = at
+    return order, stretches, first, y, weights, numbers
 
 
 def votes(pair_scores: Float, n_classes: int) -> Float:
@@ -62,9 +97,17 @@ def by_other_class(expansions: Float, codes: Array, n_classes: int) -> Float:
 
     Rows from c on stand for the next class, because a class has no pair with itself.
     """
-    out = np.empty((n_classes - 1, codes.size))
-    for row, pairs in enumerate(_pairs_of_rows(codes, n_classes)):
-        out[row] = expansions[pairs, np.arange(codes.size)]
+    return _by_other_class(expansions, codes, n_classes)
+
+
+@compiled
+def _by_other_class(expansions: Float, codes: Index, k: int) -> Float:
+    out = np.empty((k - 1, codes.shape[0]))
+    for row in range(k - 1):
+        for t in range(codes.shape[0]):
+            other = row + 1 if row >= codes[t] else row
+            i, j = min(codes[t], other), max(codes[t], other)
+            out[row, t] = expansions[i * k - i * (i + 1) // 2 + j - i - 1, t]
     return out
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import numpy as np
 
@@ -34,6 +35,60 @@ class Task:
     s: Float
 
 
+class Tasks(Sequence[Task]):
+    """The problems of a fit in one piece, for calls that solve all of them; a `Task` is cut out when it is asked for.
+
+    ``order`` has the samples in an order in which those of each task are two runs, or one: ``stretches`` says where
+    they begin and how many they are. Targets and weights of one task after the other are in ``y`` and ``s``, and those
+    of task ``k`` begin at ``first[k]``.
+    """
+
+    def __init__(
+        self,
+        name: Callable[[int], str],
+        order: Index,
+        stretches: Index,
+        first: Index,
+        y: Float,
+        s: Float,
+        numbers: Index,
+        *,
+        sorts: bool = False,
+    ) -> None:
+        self.name, self.order, self.stretches, self.first, self.y, self.s = name, order, stretches, first, y, s
+        self.numbers = numbers  # of the samples in their tasks
+        self.sorts = sorts  # whether the samples are in another order than they were given
+        self._made: dict[int, Task] = {}
+
+    @classmethod
+    def alone(cls, name: str, y: Float, s: Float) -> Tasks:
+        """One task of all samples."""
+        n = s.size
+        everyone = np.arange(n)
+        return cls(lambda k: name, everyone, np.array([[0, n, 0, 0]]), np.array([0, n]), y, s, everyone)
+
+    def __len__(self) -> int:
+        return len(self.stretches)
+
+    @overload
+    def __getitem__(self, k: int) -> Task: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[Task]: ...
+    def __getitem__(self, k: int | slice) -> Task | Sequence[Task]:
+        if isinstance(k, slice):
+            return [self[i] for i in range(len(self))[k]]
+        if not -len(self) <= k < len(self):
+            raise IndexError(k)
+        k %= len(self)
+        if k not in self._made:
+            start, count, second, more = self.stretches[k].tolist()
+            members, own = self.order, slice(self.first[k], self.first[k + 1])
+            if count + more < members.size:
+                members = np.concatenate([members[start : start + count], members[second : second + more]])
+            self._made[k] = Task(self.name(k), members, self.y[own], self.s[own])
+        return self._made[k]
+
+
 class Function(NamedTuple):
     """What a solution stands for: ``w.x + b``, or an expansion over the samples, and a width that was found with it."""
 
@@ -55,7 +110,12 @@ class RowsView:
     """Samples as rows of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, rows_of(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Features:
+        """All samples: columns in memory would be copied, so nobody does that who does not need rows."""
+        return rows_of(self.X, self.workers)
 
     def of(self, task: Task) -> Features:
         """The samples of a task."""
@@ -66,11 +126,24 @@ class ColumnsView:
     """Samples as columns of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, Columns(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Columns:
+        """All samples; columns may have to be copied, so nobody else asks."""
+        return Columns(self.X, self.workers)
 
     def of(self, task: Task) -> Columns:
         """The samples of a task."""
         return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
+
+
+class SeparateColumnsView(ColumnsView):
+    """The same for tasks that are solved side by side: none sees what the others know of the columns' products."""
+
+    def of(self, task: Task) -> Columns:
+        """The samples of a task."""
+        return super().of(task).separate()
 
 
 class ShardView:
@@ -110,6 +183,17 @@ class Plan:
     first: AnyProblem | None = None  # until it is solved
 
     @property
+    def weights_of_losses(self) -> Sequence[Float]:
+        """Those of all tasks, in one array or in several."""
+        return (self.tasks.s,) if isinstance(self.tasks, Tasks) else [task.s for task in self.tasks]
+
+    @property
+    def is_posed(self) -> bool:
+        """Whether a solver was chosen for the first problem."""
+        chosen: object = self.solver
+        return chosen is not None
+
+    @property
     def is_small(self) -> bool:
         """Whether reading the samples of all tasks, or the kernel values of all their pairs, takes less than 1 ms."""
         d = self.X.shape[1]
@@ -125,4 +209,9 @@ class Plan:
 
 def regression_task(y: Any, s: Float) -> Task:
     """The only task of a regression."""
-    return Task("regression", np.arange(s.size), np.asarray(y, dtype=np.float64), s)
+    return regression_tasks(y, s)[0]
+
+
+def regression_tasks(y: Any, s: Float) -> Tasks:
+    """The same as all tasks of a fit."""
+    return Tasks.alone("regression", np.asarray(y, dtype=np.float64), s)

@@ -30,9 +30,10 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
-from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, Solved, solve
+from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, choose_solver, solve_in_turn
 from maxmargin.estimators._machinery.kernels import training_operator
-from maxmargin.estimators._machinery.plan import Plan, RowsView, Task
+from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task
+from maxmargin.estimators._machinery.results import Solved
 from maxmargin.loop.solution import Solution
 from maxmargin.numerics.sampling import hashes
 from maxmargin.operators import MatrixLike, SharedRows
@@ -160,6 +161,9 @@ def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
     vars(estimator).pop("probability_slopes_", None)
     if not estimator.probability:
         return
+    if not plan.is_posed:  # one compiled call was enough so far
+        choose_solver(estimator, plan)
+        plan.first = None
     fold = folds(plan.X, plan.codes, plan.weights, estimator._seed())
     scores, scored = unseen_scores(estimator, plan, solved, fold)
     seen = plan.weights > 0.0
@@ -308,7 +312,7 @@ def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: In
             left = (plan.began + estimator.max_time - seconds_working()) / len(waiting)
             if left <= 0.0:
                 break
-        kind = _RowMachine if isinstance(plan.view, RowsView) else _KernelMachine
+        kind = _RowMachine if isinstance(plan.view, (RowsView, ColumnsView)) else _KernelMachine
         machine = machine or kind(estimator, plan, solved)
         held_out = fold == waiting.pop()
         found = machine.solve(held_out, left)
@@ -357,7 +361,7 @@ class _RowMachine:
         self.workers = Workers(1) if share else plan.workers
         self.solver = plan.choice.make({**plan.hints, "tol": self.rough.tol})
 
-    def solve(self, held_out: Array, seconds: float | None) -> list[Solved]:
+    def solve(self, held_out: Array, seconds: float | None) -> Sequence[Solved]:
         """Solutions without the samples of a fold, from those with them."""
         tasks = [replace(task, s=np.where(held_out[task.members], 0.0, task.s)) for task in self.plan.tasks]
         self.rough.max_time = seconds
@@ -366,7 +370,7 @@ class _RowMachine:
             for one, task in zip(self.solved, self.plan.tasks, strict=True)
         ]
         # The user's callbacks are about the problem for all samples: nobody listens to the folds.
-        return solve(
+        return solve_in_turn(
             self.rough,
             replace(self.plan, tasks=tasks, view=self, solver=self.solver, workers=self.workers, listeners=Listeners()),
         )

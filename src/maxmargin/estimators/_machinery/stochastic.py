@@ -23,10 +23,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.linear import LinearMachine
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of
+from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.certificate import complete
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, Rows
@@ -91,11 +91,14 @@ def linear_problem(model: StochasticEstimator, rows: Features, y: Float, s: Floa
         "epsilon_insensitive": EpsilonInsensitive(float(model.epsilon)),
         "squared_epsilon_insensitive": SquaredEpsilonInsensitive(float(model.epsilon)),
     }
-    return Problem(rows, y, losses[model.loss], penalty_of(model, float(model.alpha) * total), s, intercept)
+    penalty = penalty_of(model, rows.n_features, float(model.alpha) * total)
+    return Problem(rows, y, losses[model.loss], penalty, s, intercept)
 
 
 class StochasticEstimator(LinearMachine):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
+
+    _by_columns = False
 
     t_: float
     _streams: list[SGDState]
@@ -143,7 +146,7 @@ class StochasticEstimator(LinearMachine):
     def _problem(self, operator: Any, task: Task, plan: Plan) -> Problem:
         return linear_problem(self, operator, task.y, task.s, float(plan.weights.sum()))
 
-    def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
+    def _keep(self, plan: Plan, solved: Results) -> None:
         self.__dict__.pop("_streams", None)
         super()._keep(plan, solved)
         self.t_ = float(self.n_iter_) * float(np.count_nonzero(plan.tasks[0].s))
@@ -169,7 +172,7 @@ class StochasticEstimator(LinearMachine):
             )  # fmt: skip
             streams.append(state)
             solved.append(Solved(solution, Function(point.w, point.b, point.alpha)))
-        self._keep(Plan(X, y, tasks, s, np.zeros(0), Workers(1)), solved)
+        self._keep(Plan(X, y, tasks, s, np.zeros(0), Workers(1)), Results(solved))
         self._streams, self.t_ = streams, float(streams[0].t)
 
     def _stream(self, solver: SGD, problem: Problem, k: int) -> SGDState:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from maxmargin._jit import compiled, larger, smaller
+from maxmargin._jit import compiled, compiled_in_place, larger, smaller
 from maxmargin.problems.box_qp import response
 from maxmargin.protocols import Array, Float, Index
 
@@ -118,7 +118,7 @@ def copy_block(last: Array, known: Index, old: Index, new: Index, place: Index, 
             target[place[k]] = K[place[k], place[i]]
 
 
-@compiled
+@compiled_in_place
 def pair_steps(
     K: Array, g: Array, a: Float, low: Float, high: Float, closed_up: Array, closed_down: Array, diagonal: Array,
     gain: Array, nothing: Array, ends: Array, chunks: Index, groups: int, tolerance: float, limit: int, flat: float,
@@ -162,7 +162,7 @@ def pair_steps(
     return limit
 
 
-@compiled
+@compiled_in_place
 def _first_of_pair(
     g: Array, closed_up: Array, top: Array, bottom: Array, chunks: Index, groups: int, tolerance: float, far: float
 ) -> tuple[int, int]:
@@ -178,30 +178,35 @@ def _first_of_pair(
             group, chunk, worst = k, where, highest - lowest
     if worst <= tolerance:
         return -1, group
-    i = CHUNK * chunk
-    for t in range(CHUNK * chunk + 1, CHUNK * chunk + CHUNK):
+    i, end = CHUNK * chunk, CHUNK * chunk + CHUNK
+    for t in range(i, end):
+        if g[t] + closed_up[t] >= top[chunk]:
+            return t, group
+    for t in range(i + 1, end):  # sums may be rounded in another way where they are formed in vectors
         if g[t] + closed_up[t] > g[i] + closed_up[i]:
             i = t
     return i, group
 
 
-@compiled
+@compiled_in_place
 def _move(
     g: Array, row: Array, against: Array, move: float, closed_up: Array, closed_down: Array, top: Array, bottom: Array,
     far: float,
 ) -> None:  # fmt: skip
     """``g -= move (row - against)`` and, per chunk, its ends. Sets: ``g, top, bottom``."""
     for c in range(top.shape[0]):
+        some = slice(CHUNK * c, CHUNK * c + CHUNK)  # of which every loop begins at 0: only such become vector code
+        own, plus, minus, up, down = g[some], row[some], against[some], closed_up[some], closed_down[some]
         highest, lowest = -far, far
-        for t in range(CHUNK * c, CHUNK * c + CHUNK):
-            value = g[t] - move * (row[t] - against[t])
-            g[t] = value
-            highest = larger(highest, value + closed_up[t])
-            lowest = smaller(lowest, value + closed_down[t])
+        for t in range(own.shape[0]):
+            value = own[t] - move * (plus[t] - minus[t])
+            own[t] = value
+            highest = larger(highest, value + up[t])
+            lowest = smaller(lowest, value + down[t])
         top[c], bottom[c] = highest, lowest
 
 
-@compiled
+@compiled_in_place
 def _best_partner(
     g: Array, row: Array, g_i: float, diagonal_i: float, diagonal: Array, closed_down: Array, first: int, last: int,
     flat: float, gain: Array,
@@ -210,25 +215,29 @@ def _best_partner(
     zero = g_i - g_i
     best, where = zero, -1
     for c in range(first, last):
-        most = zero
-        for t in range(CHUNK * c, CHUNK * c + CHUNK):
-            difference = larger(g_i - (g[t] + closed_down[t]), zero)
-            curvature = larger(diagonal_i + diagonal[t] - (row[t] + row[t]), flat)
+        some, most = slice(CHUNK * c, CHUNK * c + CHUNK), zero
+        own, down, squares, products, gains = g[some], closed_down[some], diagonal[some], row[some], gain[some]
+        for t in range(own.shape[0]):
+            difference = larger(g_i - (own[t] + down[t]), zero)
+            curvature = larger(diagonal_i + squares[t] - (products[t] + products[t]), flat)
             value = difference * difference / curvature
-            gain[t] = value
+            gains[t] = value
             most = larger(most, value)
         if most > best:
             best, where = most, c
     if where < 0:
         return -1
-    j = CHUNK * where
-    for t in range(CHUNK * where + 1, CHUNK * where + CHUNK):
+    j, end = CHUNK * where, CHUNK * where + CHUNK
+    for t in range(j, end):
+        if gain[t] >= best:
+            return t
+    for t in range(j + 1, end):
         if gain[t] > gain[j]:
             j = t
     return j
 
 
-@compiled
+@compiled_in_place
 def _worst_single(g: Array, closed_up: Array, closed_down: Array, tolerance: float) -> int:
     """The variable that violates optimality most; -1 if all are optimal."""
     worst, where = tolerance, -1

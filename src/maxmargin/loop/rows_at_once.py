@@ -1,0 +1,135 @@
+"""The loop for small problems over rows: Newton's method and certificates in one compiled call."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from maxmargin._jit import compiled
+from maxmargin.loop.at_once import SURELY, Found, relative_gap_of
+from maxmargin.numerics.small_factors import factorise_small, solve_small
+from maxmargin.problems.row_values import balance, values_of_rows
+from maxmargin.protocols import Float, Index, Loss
+from maxmargin.solvers.rows.newton_steps import hessian, respond, step_length
+
+SAFETY, DOUBTED = 0.9, 0.1  # of the wanted gap: the first aim, and each further one that of the last
+MOST_ROUNDS = 120  # of Newton: then something is wrong, and the loop knows more
+FIRST_WIDTH, NARROWER = 1.0, 0.1  # of the envelopes of kinks, in targets; and each further one, of the one before
+REACH = 4.0  # of targets: a free intercept does not move farther in one step
+INNER_SHARE = 0.1  # of the gap that the decrement must fall below before the envelopes become narrower
+
+
+def solve_rows(
+    X: Float, loss: Loss, stretches: Index, first: Index, y: Float, s: Float, order: Index, free: bool, tol: float
+) -> Found:
+    """Solve problems over runs of the rows ``X``, as in `Tasks`, to a certified relative gap of ``tol``.
+
+    The last column of ``X`` is that of a free intercept, if there is one. ``order`` has the numbers of the rows.
+    """
+    count, d = stretches.shape[0], X.shape[1]
+    alpha, expansions, theta = np.zeros(y.size), np.zeros((count, order.size)), np.zeros((count, d))
+    values, gaps, steps = np.empty((count, 4)), np.full(count, math.inf), np.zeros(count, dtype=np.int64)
+    kinked, differences = loss.traits.kinked, not loss.traits.classes
+    solved = _solve_rows(
+        loss, X, stretches, first, y, s, order, free, kinked, differences, tol, alpha, expansions, theta, values, gaps,
+        steps,
+    )  # fmt: skip
+    return Found(solved, alpha, expansions, theta[:, -1:], theta, values, gaps, steps)
+
+
+@compiled
+def _solve_rows(
+    loss: Loss, X: Float, stretches: Index, first: Index, y: Float, s: Float, order: Index, free: bool, kinked: bool,
+    differences: bool, tol: float, alpha: Float, expansions: Float, theta: Float, values: Float, gaps: Float,
+    steps: Index,
+) -> bool:  # fmt: skip
+    """Sets: all from ``alpha`` on. Whether all were solved; the first that was not ends it."""
+    at_zero = np.empty((0, 0))
+    for k in range(steps.shape[0]):
+        start, count, second, more = stretches[k]
+        own, whole = slice(first[k], first[k + 1]), count == X.shape[0]
+        rows = X if whole else np.concatenate((X[start : start + count], X[second : second + more]))
+        lengths = np.empty(X.shape[1])
+        for j in range(lengths.shape[0]):
+            square = 0.0
+            for i in range(rows.shape[0]):
+                square += rows[i, j] * rows[i, j]
+            lengths[j] = math.sqrt(square) * 1.000001 + 1e-150
+        steps[k], at_zero = _solve_one(
+            loss, rows, lengths, y[own], s[own], free, kinked, differences, tol, theta[k], alpha[own], values[k],
+            at_zero if whole else np.empty((0, 0)),
+        )  # fmt: skip
+        gaps[k] = relative_gap_of(values[k])
+        if not gaps[k] <= tol * SURELY:
+            return False
+        for i in range(rows.shape[0]):
+            expansions[k, order[i + (start if i < count else second - count)]] = alpha[first[k] + i]
+    return True
+
+
+@compiled
+def _solve_one(
+    loss: Loss, X: Float, lengths: Float, y: Float, s: Float, free: bool, kinked: bool, differences: bool, tol: float,
+    theta: Float, alpha: Float, values: Float, at_zero: Float,
+) -> tuple[int, Float]:  # fmt: skip
+    """Newton's steps and the matrix of the first one, which tasks share. Sets: ``theta, alpha, values``."""
+    n, d = X.shape
+    penalised, z, h, aim, steps = d - 1 if free else d, np.zeros(n), np.empty(n), SAFETY * tol, 0
+    size = max(np.abs(y).mean(), 1e-100)
+    centre, width = np.zeros(n), FIRST_WIDTH * size if kinked else 0.0
+    for _ in range(MOST_ROUNDS):
+        losses, conjugates = respond(loss, z, y, s, centre, width, alpha, h)
+        v, penalty, conjugate, decrement = np.dot(alpha, X), 0.0, 0.0, 0.0
+        gradient = -v
+        for j in range(penalised):
+            gradient[j] += theta[j]
+            penalty += 0.5 * theta[j] * theta[j]
+            conjugate += 0.5 * v[j] * v[j]
+            decrement += 0.5 * gradient[j] * gradient[j]
+        if free:  # what balancing the dual variables costs, roughly
+            decrement += abs(gradient[d - 1])
+        primal, dual = losses + penalty, -conjugates - conjugate
+        gap = max(primal - dual, 0.0) + (abs(gradient[d - 1]) if free else 0.0)
+        if gap <= aim * max(abs(primal), abs(dual)):
+            found, least = alpha.copy(), aim
+            if free:
+                balance(found)
+            proved = values_of_rows(loss, X, lengths, theta, found, y, s, free, differences)
+            values[0], values[1], values[2], values[3] = (
+                proved.primal, proved.dual, proved.primal_error, proved.dual_error
+            )  # fmt: skip
+            if relative_gap_of(values) <= tol * SURELY:
+                alpha[:] = found
+                return steps, at_zero
+            aim = DOUBTED * least
+        if kinked and decrement <= INNER_SHARE * gap:
+            centre[:] = alpha
+            width *= NARROWER
+            continue
+        if steps == 0 and at_zero.shape[0]:
+            H = at_zero.copy()
+        else:
+            H = hessian(X, h, penalised)
+            if steps == 0:
+                at_zero = H.copy()
+        if free:  # where no row reacts, nothing else holds a step of the intercept
+            H[d - 1, d - 1] += abs(gradient[d - 1]) / (REACH * size)
+        factorise_small(H)
+        direction = -solve_small(H, gradient)
+        linear, square, slope = 0.0, 0.0, 0.0
+        for j in range(d):
+            slope += gradient[j] * direction[j]
+            if j < penalised:
+                linear += theta[j] * direction[j]
+                square += direction[j] * direction[j]
+        if not slope < 0.0:
+            break
+        dz = np.dot(X, direction)
+        t = step_length(loss, z, dz, y, s, centre, width, slope, linear, square)
+        steps += 1
+        for j in range(d):
+            theta[j] += t * direction[j]
+        z = np.dot(X, theta)
+    values[:] = np.nan
+    return steps, at_zero
