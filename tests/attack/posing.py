@@ -181,11 +181,13 @@ def _least_squares(case, p, data, space, y, s, alpha):
 def _reach(X, y, intercept):
     """The coefficients about which something is proven without a penalty: of centred targets and columns."""
     columns, n = [[arb(v) for v in column] for column in X.T.tolist()], len(y)
+    least = [arb("1e-12") * total([square(v) for v in column]) for column in columns]
     if intercept is not None:
         columns = [[v - total(column) / n for v in column] for column in columns]
         y = [v - total(y) / n for v in y]
     length = total([square(v) for v in y])
-    return [(100 * length / total([square(v) for v in column])).min(arb("1e200")) for column in columns]  # squared
+    sizes = [total([square(v) for v in column]).max(end) for column, end in zip(columns, least, strict=True)]
+    return [(100 * length / size).min(arb("1e200")) for size in sizes]  # squared
 
 
 def _problem(case, p, data, space, y, s):

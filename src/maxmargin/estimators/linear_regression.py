@@ -36,7 +36,8 @@ class LinearRegression(LeastSquaresRegressor):
     Without a penalty, a dual point would have to be orthogonal to all columns exactly, which no computed one is. What
     is proven is that no coefficients within a reach are better by more than `duality_gap_`: those with
     ``|w_j| <= 10 |y| / |x_j|``, of centred targets and columns, or four times the largest found if that is more, but at
-    most 1e100. As the problem is convex, those ``k`` times as far away are better by at most ``k`` times as much.
+    most 1e100; ``|x_j|`` counts as a millionth of what it is without centring at least. As the problem is convex,
+    those ``k`` times as far away are better by at most ``k`` times as much.
 
     Parameters
     ----------
