@@ -429,7 +429,7 @@ def test_a_solver_that_follows_from_another_parameter_is_named():
 @pytest.mark.parametrize("name", ["dual_coordinate", "pegasos", "sgd"])
 def test_solvers_that_visit_single_rows_name_those_that_sweep(name):
     with pytest.raises(
-        ValueError, match=f"solver='{name}' .* in memory, not in chunks.*'newton', 'smoothed'.*partial_fit"
+        ValueError, match=f"solver='{name}' .* in memory, not in chunks.*'newton'.*'smoothed'.*partial_fit"
     ):
         LinearSVC(solver=name).fit(chunked(X, [N]), Y)
 

@@ -15,7 +15,7 @@ from scipy.special import xlogy
 
 from maxmargin import SVC
 from maxmargin.parts import losses, penalties
-from maxmargin.solvers import SOLVERS
+from maxmargin.solvers import SOLVERS, TextbookSGD
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "maxmargin"
@@ -112,7 +112,7 @@ def test_a_fit_passes_the_functions_of_the_walk_in_their_order():
             first_calls.setdefault(frame.f_code.co_qualname, len(first_calls))
 
     X = np.random.default_rng(0).normal(size=(40, 2))
-    model, before = SVC(kernel="rbf"), sys.getprofile()
+    model, before = SVC(kernel="rbf", max_time=60.0), sys.getprofile()  # which asks for the loop
     sys.setprofile(note)
     try:
         model.fit(X, X[:, 0] > 0.0)
@@ -329,3 +329,22 @@ def test_every_method_of_the_figure_goes_to_the_optimum(example, tmp_path):
     assert courses["LASSO"]["sgd_textbook"].zeros == 0 < courses["LASSO"]["sgd"].zeros
     for name in ("landweber", "majoriser", "sparse_geometry", "least_squares_work"):
         assert (tmp_path / f"{name}.svg").stat().st_size < 150_000
+
+
+def test_orders_of_stochastic_steps(example, tmp_path):
+    """Seed items 3-33, 3-34 and 3-36: without replacement is better, and a mean step is one of the whole gradient."""
+    module = example("stochastic")
+    assert module.main(["--figures", str(tmp_path)]).stat().st_size < 150_000
+    found = module.courses()
+    last = {key: course[-8:].mean() for key, course in found.items()}
+    assert last[1.0, "permutation"] < last[1.0, "cyclic"] < last[1.0, "uniform"]
+    for order in module.ORDERS:
+        assert last[1.0, order] < 0.1 * last[0.0, order]
+        assert last[0.0, order] > 0.01  # a neighbourhood
+    A, d, single, _ = module.walk(1)
+    problem, solver = module.posed(penalties.L2(module.LAM), A, d), TextbookSGD("cyclic", step=0.06)
+    state = solver.advance(problem, solver.start(problem, None), 1)
+    np.testing.assert_allclose(single[-1], state.theta, atol=1e-12)
+    w = np.array([0.3, -0.2])
+    mean = np.mean([-(t - x @ w) * x + module.LAM / 20 * w for x, t in zip(A, d, strict=True)], axis=0)
+    np.testing.assert_allclose(mean, (A.T @ (A @ w - d) + module.LAM * w) / 20, atol=1e-12)

@@ -158,7 +158,7 @@ def test_columns_as_they_come():
 
 def test_a_fit_that_is_cut_short_says_so(two):
     X, y = two
-    model = LinearSVC(penalty="l1", max_iter=100, warm_start=True)
+    model = LinearSVC(penalty="l1", max_iter=2, warm_start=True)
     with pytest.warns(UserWarning, match="Stopped at the iteration limit"):
         model.fit(X, y)
     assert model.status_ is Status.MAX_ITER

@@ -18,7 +18,7 @@ import pytest
 import clocks
 import referee
 import zoo
-from maxmargin import Point, Problem, Record, Status, _jit, minimize
+from maxmargin import SVC, Point, Problem, Record, Status, _jit, minimize
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import HISTORY_LENGTH
 from maxmargin.loop.progress import ProgressLine
@@ -587,6 +587,17 @@ def test_ctrl_c_by_the_book():
         "own handler",  # a handler of the user's is left in place
         "MAX_ITER True",
     ]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_without_a_bound_the_lowest_value_is_kept():
+    assert Certificate(3.0, -math.inf).rank < Certificate(5.0, -math.inf).rank
+    assert Certificate(5.0, 4.0).rank < Certificate(3.0, -math.inf).rank
+    assert Certificate(3.0, -math.inf).rank < Certificate(1.0, 2.0).rank  # which contradicts itself
+    t = np.linspace(-1.0, 1.0, 80)
+    model = SVC(kernel="precomputed", loss="squared_hinge", max_time=5).fit(np.outer(t, t) - np.eye(80), t > 0.1)
+    assert model.status_ is Status.NOT_CONVEX
+    assert model.objective_ <= 80.0  # what zero costs
 
 
 class Pressed(Interrupts):

@@ -20,9 +20,13 @@ from sklearn.preprocessing import StandardScaler
 import maxmargin
 from maxmargin import (
     SVC,
+    SVCCV,
     SVR,
+    DistributedLasso,
+    DistributedRidge,
     ElasticNet,
     ElasticNetCV,
+    GroupLasso,
     KernelRidge,
     Lasso,
     LassoCV,
@@ -30,6 +34,8 @@ from maxmargin import (
     LinearSVC,
     LinearSVR,
     LogisticRegression,
+    MultiTaskElasticNet,
+    MultiTaskLasso,
     NuSVC,
     NuSVR,
     OneClassSVM,
@@ -123,8 +129,14 @@ MODELS = {
     "logistic, elastic net": (LogisticRegression(l1_ratio=0.5), X[BINARY], CODES[BINARY]),
     "nu regression": (NuSVR(nu=0.3), X[:, :3].astype(np.float32), X[:, 3]),
     "nu regression, precomputed": (NuSVR(kernel="precomputed"), X @ X.T, X[:, 3]),
+    "groups": (GroupLasso(0.1, groups=[[0, 1], [2]]), X[:, :3], X[:, 3]),
+    "groups, two targets": (MultiTaskElasticNet(0.1), X[:, :2].astype(np.float32), X[:, 2:]),
+    "several targets": (MultiTaskLasso(0.1), sparse_rows(sparse.csr_array, np.float64), X[:, 2:]),
+    "limits": (LinearSVR(bounds=([-1.0, -0.1], 0.5)), X[:, :2], X[:, 3]),
     "ridge": (Ridge(), X[:, :3], X[:, 3]),
     "ridge, two targets": (Ridge(alpha=np.array([1.0, 2.0])), X[:, :2].astype(np.float32), X[:, 2:]),
+    "ridge, clients": (DistributedRidge(n_clients=2), X[:, :3], X[:, 3]),
+    "LASSO, clients": (DistributedLasso(0.01, n_clients=2), X[:, :3], X[:, 3]),
     "ridge, chosen": (RidgeCV(alpha_per_target=True, store_cv_results=True), X[:, :2], X[:, 2:]),
     "ridge, classes": (RidgeClassifier(), sparse_rows(sparse.csr_array, np.float64), NAMES[CODES]),
     "ridge, two classes": (RidgeClassifier(class_weight="balanced"), X[BINARY], CODES[BINARY]),
@@ -221,8 +233,16 @@ def test_every_exported_estimator_has_a_layout():
         name
         for name in estimators.__all__
         if isinstance(getattr(estimators, name), type) and issubclass(getattr(estimators, name), BaseEstimator)
-    }
+    } - {"SVCCV", "SVRCV", "LinearSVCCV"}  # of which the best estimator is stored
     assert set(ATTRIBUTES) == exported, "describe the attributes of the new estimator in models/rules.py"
+
+
+def test_of_a_search_the_best_estimator_is_stored(path):
+    search = SVCCV(Cs=[1.0], gammas=[0.1], cv=2).fit(X, CODES)
+    with pytest.raises(ModelFileError, match="save its best_estimator_"):
+        save_model(search, path)
+    save_model(search.best_estimator_, path)
+    np.testing.assert_array_equal(load_model(path).predict(X), search.predict(X))
 
 
 def test_the_file_holds_no_pickle(fitted, path):

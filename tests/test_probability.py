@@ -408,6 +408,8 @@ def test_equal_fits_give_equal_bits(model):
 def test_the_rest_of_the_model_is_that_of_a_plain_fit(model):
     X, y = blobs(3)
     plain, model = clone(model).fit(X, y), fitted(model, X, y)
+    assert model.solutions_
+    assert plain.solutions_  # made when somebody asks
     assert vars(model).keys() - vars(plain).keys() == {"probability_slopes_"}
     for name in ("dual_coef_", "intercept_", "support_", "n_iter_", "duality_gap_", "objective_", "dual_objective_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(plain, name))
@@ -487,7 +489,7 @@ def test_max_time_leaves_nothing_for_the_folds(monkeypatch):
 
 def test_folds_after_which_the_time_is_up_are_left_out(monkeypatch):
     X, y = blobs(2)
-    solve, done = _probability.solve, []
+    solve, done = _probability.solve_in_turn, []
 
     def slow(*arguments):
         done.append(solve(*arguments))
@@ -495,7 +497,7 @@ def test_folds_after_which_the_time_is_up_are_left_out(monkeypatch):
 
     for make in (SVC, LinearSVC):
         done.clear()
-        monkeypatch.setattr(_probability, "solve", slow)
+        monkeypatch.setattr(_probability, "solve_in_turn", slow)
         monkeypatch.setattr("time.perf_counter", lambda: 1000.0 * len(done))
         with pytest.warns(ConvergenceWarning, match="max_time was used up before .* rest on 2 of 3 folds") as caught:
             model = make(max_time=1500.0, probability=True).fit(X, y)

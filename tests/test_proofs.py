@@ -242,6 +242,14 @@ def test_hulls_with_a_common_sample_meet(kernel, storage):
     assert model.status_ is Status.NOT_SEPARABLE
 
 
+def test_a_kernel_that_is_not_positive_proves_no_common_point():
+    """Its values are 1 and -1 but for what float64 cannot hold, and with that functions separate the classes."""
+    X = np.array([[-0.5], [0.3], [1.0]])
+    assert SVC(kernel="sigmoid", gamma=1e3, C=np.inf).fit(X, [0, 0, 1]).status_ is not Status.NOT_SEPARABLE
+    same = np.array([[-0.5], [0.3], [0.3]])
+    assert SVC(kernel="sigmoid", gamma=1e3, C=np.inf).fit(same, [0, 0, 1]).status_ is Status.NOT_SEPARABLE
+
+
 def test_weights_of_very_different_sizes():
     weights = 10.0 ** np.linspace(-15, 11, 80)
     for intercept in ("free", "penalised", None):

@@ -179,6 +179,20 @@ def test_equations_with_non_negative_coefficients():
         basis_pursuit(np.eye(3), [1.0, -1.0, 0.0], positive=True)
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_three_forms_with_non_negative_coefficients(shape):
+    A, _, _ = planted(*shape, seed=5)
+    d = A @ np.where(np.arange(shape[1]) < 4, 1.5, -0.1) + 0.1
+    curve = pareto_curve(A, d, positive=True)
+    for share in (0.9, 0.5, 0.1):
+        eps = float(curve.errors[-1] + share * (curve.errors[0] - curve.errors[-1]))
+        first = curve.within_error(eps)
+        for found in (first, curve.within_norm(first.norm), curve.penalised(first.lam)):
+            assert (found.w >= 0.0).all()
+            assert found.excess == 0.0
+            assert found.relative_gap <= 1e-9
+
+
 def test_impossible_equations_are_refused_with_the_reason():
     A, d = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 3.0])
     with pytest.raises(ValueError, match=r"no solution: \|Aw - d\|\^2 is at least 2 for every w\. Allow an error"):

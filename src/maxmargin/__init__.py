@@ -6,18 +6,26 @@ from maxmargin import bounds as bounds
 from maxmargin.datasets import load_planets
 from maxmargin.estimators import (
     SVC,
+    SVCCV,
     SVR,
+    SVRCV,
+    DistributedLasso,
     DistributedNuSVC,
+    DistributedRidge,
     DistributedSVC,
     ElasticNet,
     ElasticNetCV,
+    GroupLasso,
     KernelRidge,
     Lasso,
     LassoCV,
     LinearRegression,
     LinearSVC,
+    LinearSVCCV,
     LinearSVR,
     LogisticRegression,
+    MultiTaskElasticNet,
+    MultiTaskLasso,
     NuSVC,
     NuSVR,
     OneClassSVM,
@@ -45,6 +53,7 @@ from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.problems.problem import Problem
@@ -54,14 +63,20 @@ __version__ = version("maxmargin")
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "SVRCV",
     "BestSubsets",
     "BoxQP",
     "Certificate",
+    "DistributedLasso",
     "DistributedNuSVC",
+    "DistributedRidge",
     "DistributedSVC",
     "ElasticNet",
     "ElasticNetCV",
+    "GroupLasso",
+    "GroupProblem",
     "HomotopyPath",
     "HullDistance",
     "KernelRidge",
@@ -69,8 +84,11 @@ __all__ = [
     "LassoCV",
     "LinearRegression",
     "LinearSVC",
+    "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
+    "MultiTaskElasticNet",
+    "MultiTaskLasso",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -1,7 +1,8 @@
 """The attack: nasty problems, every estimator, every solver, and an exact judge.
 
 ``python tests/attack/attack.py --seconds 3600 --seed 7`` runs until the time is over and prints what it found, each
-with a script that shows it. ``--number 12`` runs one problem, ``--worker`` serves a parent that watches for hangs.
+with a script that shows it. ``--first 400`` goes on where an earlier run of the same seed has ended, ``--number 12``
+runs one problem, ``--worker`` serves a parent that watches for hangs.
 """
 
 import argparse
@@ -142,11 +143,11 @@ def work():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--number", type=int)
-    parser.add_argument("--worker", action="store_true")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (60)")
+    parser.add_argument("--seed", type=int, default=0, help="of all problems (0)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first problem; the last line says the next")
+    parser.add_argument("--number", type=int, help="of the only problem to run")
+    parser.add_argument("--worker", action="store_true", help="read problems from standard input")
     options = parser.parse_args()
     if options.worker:
         work()

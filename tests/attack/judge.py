@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 
-import least_squares
 import newton
 import numpy as np
 import posing
 from active_set import ActiveSet
 from exact import arb, lower, upper
+
+import least_squares
 
 PREDICTED = 1e-9  # of the terms of a score: what rounding may change
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from maxmargin.estimators._machinery.at_once import is_wanted
 from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 from maxmargin.estimators._machinery.fit import choose_solver
-from maxmargin.solvers.choice import Choice
+from maxmargin.solvers.choice import Choice, small_enough
 
 
 def explain_solver(estimator: Any, X: Any, y: Any = None) -> str:
@@ -35,7 +36,8 @@ def explain_solver(estimator: Any, X: Any, y: Any = None) -> str:
     >>> import numpy as np, maxmargin
     >>> print(maxmargin.explain_solver(maxmargin.LinearSVC(), np.zeros((1000, 20))))
     LinearSVC on 1000 x 20 uses 'newton', because with 20 features its steps are cheap and few, whatever the scales of \
-the columns, and 'interior_point' takes over after 150 iterations.
+the columns, and 'interior_point' takes over after 150 iterations. Before that, one compiled call tries to solve all \
+its problems, because up to 2000 samples with 1048576 entries are few.
 
     """
     if not isinstance(estimator, CertifiedEstimator):
@@ -44,19 +46,25 @@ the columns, and 'interior_point' takes over after 150 iterations.
     if len(X.shape) != 2:
         raise ValueError(f"X has the shape {X.shape}, but samples are a matrix with a row for each of them.")
     n = X.shape[0]
-    choice = _choice_for(estimator, X, np.arange(n) % 2 if y is None else y)
+    choice, small = _choice_for(estimator, X, np.arange(n) % 2 if y is None else y)
     sentence = f"{type(estimator).__name__} on {n} x {X.shape[1]} uses {choice}"
     if y is None and is_classifier(estimator) and n >= 3:
-        of_more = _choice_for(estimator, X, np.arange(n) % 3)
+        of_more, _ = _choice_for(estimator, X, np.arange(n) % 3)
         if of_more != choice:
             sentence += f" With more than two classes, which only y can tell, it uses {of_more}"
+    if small is not None:
+        sentence += f" Before that, one compiled call tries to solve all its problems, because {small}."
     return sentence
 
 
-def _choice_for(estimator: CertifiedEstimator, X: Any, y: Any) -> Choice:
-    """The choice for a problem that is posed as a fit would pose it, by a copy of the estimator."""
+def _choice_for(estimator: CertifiedEstimator, X: Any, y: Any) -> tuple[Choice, str | None]:
+    """The choice for a problem that is posed as a fit would pose it, by a copy of the estimator.
+
+    And why one compiled call is tried first, if it is.
+    """
     sketch = copy.copy(estimator)
     sketch.random_state = None  # a generator of the user's is not to be drawn from
     plan = sketch._plan(X, y, None)
     choose_solver(sketch, plan)
-    return plan.choice
+    at_once = is_wanted(sketch, plan) and sketch._at_once(plan) is not None
+    return plan.choice, small_enough(*plan.X.shape) if at_once else None

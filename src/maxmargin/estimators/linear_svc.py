@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.at_once import solve_linear_machine
+from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
@@ -82,7 +84,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         thirds of the samples, had not seen. Their fits are rough and start from this one: together they take once to
         twice as long. The score of a class's only sample is that of the fit. They never contradict `predict`.
     positive : bool, default=False
-        Whether coefficients must not be negative. The intercept may be.
+        Whether coefficients must not be negative. The intercept may be. With the hinge, limits are for "smoothed",
+        whose proofs of such problems are rough.
     bounds : pair of float or array-like of shape (n_features,), default=None
         Smallest and largest value of each coefficient, at most and at least 0.
 
@@ -158,12 +161,12 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         super()._keep(plan, solved)
         calibrate(self, plan, solved)
 
-    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
-        if self.penalty != "l2" or self.dual != "auto" or self._limited:
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        if self.penalty != "l2" or self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:
             return None
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         kind, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
-        return solve_linear_machine(self, plan, loss, kind, scale)
+        return partial(solve_linear_machine, self, plan, loss, kind, scale)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What one task minimises."""

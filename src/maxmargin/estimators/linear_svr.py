@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import ClassVar
 
@@ -10,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.at_once import solve_linear_machine
+from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_machine
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of, tube_problem
@@ -69,7 +71,8 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     n_jobs : int, default=None
         Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
     positive : bool, default=False
-        Whether coefficients must not be negative. The intercept may be.
+        Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive", limits are for
+        "smoothed", whose proofs of such problems are rough.
     bounds : pair of float or array-like of shape (n_features,), default=None
         Smallest and largest value of each coefficient, at most and at least 0.
 
@@ -126,12 +129,12 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     ) -> None:
         self._store(locals())
 
-    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
-        if self.dual != "auto" or self._limited:
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        if self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:
             return None
         kind = EpsilonInsensitive if self.loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
         intercept, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
-        return solve_linear_machine(self, plan, kind(float(self.epsilon)), intercept, scale)
+        return partial(solve_linear_machine, self, plan, kind(float(self.epsilon)), intercept, scale)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises."""

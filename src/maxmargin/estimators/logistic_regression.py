@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import ClassVar
 
@@ -11,7 +13,7 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.at_once import solve_all_classes, solve_linear_machine
+from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_all_classes, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import (
@@ -207,15 +209,16 @@ class LogisticRegression(LinearClassifier):
             plan.tasks = Tasks.alone("all classes", plan.codes.astype(np.float64), plan.tasks[0].s)
         return plan
 
-    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
-        if l1_share(self) > 0.0 or self.dual or self._limited:
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        size = (plan.X.shape[1] + 1) * (self.classes_.size if self._all_at_once else 1)
+        if l1_share(self) > 0.0 or self.dual or self._limited or size > MOST_COLUMNS:
             return None
         if not self._all_at_once:
             kind = check.check_intercept(self, "free")
-            return solve_linear_machine(self, plan, Logistic(), kind, float(self.intercept_scaling))
+            return partial(solve_linear_machine, self, plan, Logistic(), kind, float(self.intercept_scaling))
         problem = self._problem(Rows(plan.X), plan.tasks[0], plan)
         assert isinstance(problem, SoftmaxProblem)
-        return solve_all_classes(self, plan, problem)
+        return partial(solve_all_classes, self, plan, problem)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""

@@ -144,6 +144,8 @@ feature_names_in_
             high=np.concatenate([s, none]),
             group=np.repeat([0, 1], n),
             totals=np.array([[total, -total]]),
+            of_losses=False,
+            of_tube=True,
         )
 
     def _reading(self, found: Found) -> Reading:

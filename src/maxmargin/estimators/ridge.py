@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.least_squares import (
     ALPHA_CONSTRAINT,
@@ -169,7 +170,7 @@ class Ridge(LeastSquaresRegressor):
                 UserWarning,
                 stacklevel=2,
             )
-        for note in check.notes_on_convergence(self, np.empty((0, 0))):
+        for note in notes_on_convergence(self, np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
 

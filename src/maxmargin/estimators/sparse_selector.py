@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -214,7 +215,7 @@ def problem_of_selector(selector: SparseSelector, operator: Operator, task: Task
     return Problem(operator, task.y, LOSSES[selector.loss], penalty, task.s, intercept)
 
 
-def tasks_of_selector(selector: SparseSelector, y: Any, shares: Float) -> list[Task]:
+def tasks_of_selector(selector: SparseSelector, y: Any, shares: Float) -> Sequence[Task]:
     """A task for each target, or for each class."""
     if selector.loss == "squared_error":
         columns = np.atleast_2d(check.check_targets(selector, y).T)
@@ -229,7 +230,7 @@ def tasks_of_selector(selector: SparseSelector, y: Any, shares: Float) -> list[T
 class _Search:
     """The problems of a selector, for any strength, and the strength that keeps so many features."""
 
-    def __init__(self, selector: SparseSelector, X: Matrix, tasks: list[Task]) -> None:
+    def __init__(self, selector: SparseSelector, X: Matrix, tasks: Sequence[Task]) -> None:
         self.selector, self.tasks = selector, tasks
         workers = workers_for(selector.n_jobs)
         squares = selector.loss == "squared_error"

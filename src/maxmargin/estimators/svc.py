@@ -23,7 +23,7 @@ from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Array, Loss, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
@@ -185,11 +185,13 @@ shape_fit_, n_features_in_, feature_names_in_
             return hard_margin(operator, task.y, task.s)
         return hinge_problem(operator, task.y, task.s, self.loss, check.check_intercept(self, "free"))
 
+    def _loss(self) -> Loss:
+        return Hinge() if self.loss == "hinge" else SquaredHinge()
+
     def _programs(self, plan: Plan) -> Programs | None:
         if self._hard or not isinstance(plan.tasks, Tasks):
             return None
-        loss = Hinge() if self.loss == "hinge" else SquaredHinge()
-        return of_loss(plan.tasks, loss, check.check_intercept(self, "free"))
+        return of_loss(plan.tasks, self._loss(), check.check_intercept(self, "free"))
 
     def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The function of a solution; with a hard margin, scaled to the margins -1 and 1."""

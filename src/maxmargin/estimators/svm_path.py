@@ -28,6 +28,7 @@ from maxmargin.threads import go_on, one_blas_thread
 ROOM = 64  # breakpoints that one call finds
 SHARE_OF_FIRST = 0.25  # of the smallest C at which a sample of the rarer class can leave its bound
 PLOTTED = 200  # values of C
+UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,7 +231,7 @@ def svm_path(
     most = int((max_memory * 2.0**20 - 8.0 * n * n) / (8.0 * n)) + 4 * ROOM
     with one_blas_thread:
         Cs, coefficients, bs, complete = _followed(BoxQP.of(problem), float(C_max), most)
-    if problem.intercept == "penalised":
+    if problem.penalised_column:
         bs = problem.penalised_column**2 / problem.lam * coefficients.sum(axis=1)
     model.support_vectors_, model.support_ = plan.X, np.arange(n, dtype=np.int32)
     return SVMPath(Cs, coefficients, bs, complete, model, task, gram, problem.intercept)
@@ -268,3 +269,17 @@ def _followed(qp: BoxQP, C_max: float, most: int) -> tuple[Float, Float, Float, 
         bs.append(b)
         variables.append(a.copy())
     return np.array(Cs), np.array(variables), np.array(bs), complete
+
+
+def solutions_along(qp: BoxQP, Cs: Float) -> tuple[Float, Float]:
+    """The variables and multipliers for ascending values of C; ``qp`` is for ``C = 1``."""
+    ends, variables, b, _ = _followed(qp, float(Cs[-1]), UNLIMITED)
+    upper = np.clip(np.searchsorted(ends, np.minimum(Cs, ends[-1])), 1, ends.size - 1)
+    length = ends[upper] - ends[upper - 1]
+    share = np.where(
+        length > 0.0, (np.minimum(Cs, ends[-1]) - ends[upper - 1]) / np.where(length > 0.0, length, 1.0), 1.0
+    )
+    return (
+        (1.0 - share)[:, None] * variables[upper - 1] + share[:, None] * variables[upper],
+        (1.0 - share) * b[upper - 1] + share * b[upper],
+    )

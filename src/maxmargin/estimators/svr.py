@@ -19,7 +19,7 @@ from maxmargin.loop.minimize import Callback
 from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Array, Loss, Operator
 
 
 class SVR(KernelRegressor):
@@ -136,10 +136,13 @@ feature_names_in_
     ) -> None:
         self._store(locals())
 
-    def _programs(self, plan: Plan) -> Programs | None:
+    def _loss(self) -> Loss:
         kind = EpsilonInsensitive if self.loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
+        return kind(float(self.epsilon))
+
+    def _programs(self, plan: Plan) -> Programs | None:
         assert isinstance(plan.tasks, Tasks)
-        return of_loss(plan.tasks, kind(float(self.epsilon)), check.check_intercept(self, "free"))
+        return of_loss(plan.tasks, self._loss(), check.check_intercept(self, "free"))
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         kind = check.check_intercept(self, "free")

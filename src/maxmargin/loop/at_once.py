@@ -21,6 +21,7 @@ from maxmargin.problems.programs import (
     best_multipliers,
     error_of_scores,
     program_of,
+    settle,
     tidy,
     values_of,
 )
@@ -29,7 +30,8 @@ from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend
 
 SAFETY, DOUBTED = 0.9, 0.25  # of the wanted gap: the first aim, and each further one that of the last
 ATTEMPTS = 4
-LARGEST_BLOCK = 512
+SURELY = 1.0 - 1e-12  # of the tolerance: who forms the gap in another order finds it within
+LARGEST_BLOCK = 1024
 MOST_BLOCKS = 96  # of a problem: the others need steps on all free variables at once
 MOST_WORK = 4e8  # kernel values that are read in one call: some tenths of a second
 STRIDE = 0.6180339887498949  # of the samples that a start fills, so that they are spread evenly
@@ -48,7 +50,15 @@ class Found(NamedTuple):
     blocks: Index
 
 
-def solve_programs(samples: Any, rounding: Rounding, programs: Programs, order: Index, tol: float, d: int) -> Found:
+def solve_programs(
+    samples: Any,
+    rounding: Rounding,
+    programs: Programs,
+    order: Index,
+    tol: float,
+    d: int,
+    most_work: float = MOST_WORK,
+) -> Found:
     """Solve all of them to a certified relative gap of ``tol``.
 
     ``order`` holds the number of each sample of the stretches, and ``d`` is the number of features, if there are any.
@@ -58,7 +68,7 @@ def solve_programs(samples: Any, rounding: Rounding, programs: Programs, order: 
     multipliers, values, gaps = np.zeros((count, max(1, groups))), np.empty((count, 4)), np.full(count, math.inf)
     a, blocks = np.zeros(programs.q.size), np.zeros(count, dtype=np.int64)
     solved = _solve_all(
-        samples, rounding, programs, order, tol, MOST_WORK, a, expansions, multipliers, features, values, gaps, blocks
+        samples, rounding, programs, order, tol, most_work, a, expansions, multipliers, features, values, gaps, blocks
     )
     return Found(solved, a, expansions, multipliers, features, values, gaps, blocks)
 
@@ -72,16 +82,26 @@ def _solve_all(
     work, most = 0.0, 0
     for k in range(blocks.shape[0]):
         most = max(most, programs.first[k + 1] - programs.first[k])
-    room = np.zeros(room_for(most, LARGEST_BLOCK, multipliers.shape[1]))
+    room = np.zeros(room_for(most, multipliers.shape[1]))
     for k in range(blocks.shape[0]):
         program, own = program_of(programs, k), a[programs.first[k] : programs.first[k + 1]]
         course, beta = _solve_one(
-            samples, rounding, program, own, multipliers[k], features[k], values[k], tol, most_work - work, room
+            samples,
+            rounding,
+            program,
+            own,
+            multipliers[k],
+            features[k],
+            values[k],
+            tol,
+            most_work - work,
+            room,
+            programs.of_losses,
         )
         gaps[k] = relative_gap_of(values[k])
         blocks[k] = course.blocks
         work += course.work
-        if not gaps[k] <= tol:
+        if not gaps[k] <= tol * SURELY:
             return False
         stretch = program.stretch
         for i in range(beta.shape[0]):
@@ -93,27 +113,32 @@ def _solve_all(
 @compiled
 def _solve_one(
     samples: Any, rounding: Rounding, program: Program, a: Float, b: Float, w: Float, values: Float, tol: float,
-    most_work: float, room: Float,
+    most_work: float, room: Float, of_losses: bool,
 ) -> tuple[Course, Float]:  # fmt: skip
     """One program: its course, and its expansion over the stretch. Sets: ``a, b, w, values``."""
     size = program.stretch[1] + program.stretch[3]
-    last, beta = np.zeros(a.shape[0], dtype=np.bool_), np.zeros(size)
+    sure, last, beta = False, np.zeros(a.shape[0], dtype=np.bool_), np.zeros(size)
     fill(program, a)
     f = _scores(samples, program, a, beta)
     course, aim = Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), SAFETY * tol
     for _ in range(ATTEMPTS):
-        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room)
+        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room, 0.0)
         tidy(program, a)
         f = _scores(samples, program, a, beta)
         e = np.empty(a.shape[0])
         for v in range(a.shape[0]):
             e[v] = program.q[v] - program.D[v] * a[v] - f[program.sample[v]]
         best_multipliers(program, a, e, b)
+        sure = of_losses or settle(program, a, e, b)
         found = values_of(program, a, f, error_of_scores(program, rounding, beta), b)
         values[0], values[1], values[2], values[3] = found.primal, found.dual, found.primal_error, found.dual_error
-        if relative_gap_of(values) <= tol or course.rests or course.blocks >= MOST_BLOCKS or course.work >= most_work:
+        if sure and relative_gap_of(values) <= tol * SURELY:
+            break
+        if course.rests or course.blocks >= MOST_BLOCKS or course.work >= most_work:
             break
         aim *= DOUBTED
+    if not sure:
+        values[:] = np.nan
     w[:] = 0.0
     members, weights = _used(program, beta)
     samples.add_features(members, weights, w)

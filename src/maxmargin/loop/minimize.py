@@ -119,9 +119,7 @@ def minimize(
     run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
     listener, line = interrupts or Interrupts(), ProgressLine(verbose, solver.name, tol)
-    quietly = np.errstate(
-        over="ignore", invalid="ignore", divide="ignore"
-    )  # certificates tell of numbers that are none
+    quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # certificates tell of what is no number
     with quietly, one_blas_thread, listener as interrupts, line:
         saved = None if checkpoints is None else checkpoints.latest()
         if saved is None:
@@ -143,10 +141,7 @@ def minimize(
             except GivenUp:
                 status = run.break_off(state, interrupts)
             line.show(run.history[-1], run.compiling)
-            stop = callback is not None and bool(callback(run.history[-1]))
-            if listening:
-                stop = bool(communicator.broadcast(np.array([float(stop)]))[0])
-            if stop and status is None:
+            if _is_asked_to_stop(callback, run.history[-1], listening, communicator) and status is None:
                 status = run.judge(state, interrupts) or Status.CALLBACK
             if checkpoints is not None and status is None and run.seconds - saved_at >= checkpoint_every:
                 checkpoints.save(run.saved(state))
@@ -158,6 +153,12 @@ def minimize(
                 checkpoints.save(run.saved(state))
     interrupts.kept = True
     return run.solution(status, state)
+
+
+def _is_asked_to_stop(callback: Callback | None, record: Record, listening: float, communicator: Communicator) -> bool:
+    """Whether the callback of rank 0, if there is one, wants the fit to end."""
+    stop = callback is not None and bool(callback(record))
+    return bool(communicator.broadcast(np.array([float(stop)]))[0]) if listening else stop
 
 
 def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate]) -> tuple[Point, Certificate]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.loop.at_once import Found, relative_gap_of
+from maxmargin.loop.at_once import SURELY, Found, relative_gap_of
 from maxmargin.numerics.small_factors import factorise_small, solve_small
 from maxmargin.problems.row_values import balance, values_of_rows
 from maxmargin.protocols import Float, Index, Loss
@@ -16,6 +16,7 @@ from maxmargin.solvers.rows.newton_steps import hessian, respond, step_length
 SAFETY, DOUBTED = 0.9, 0.1  # of the wanted gap: the first aim, and each further one that of the last
 MOST_ROUNDS = 120  # of Newton: then something is wrong, and the loop knows more
 FIRST_WIDTH, NARROWER = 1.0, 0.1  # of the envelopes of kinks, in targets; and each further one, of the one before
+REACH = 4.0  # of targets: a free intercept does not move farther in one step
 INNER_SHARE = 0.1  # of the gap that the decrement must fall below before the envelopes become narrower
 
 
@@ -60,7 +61,7 @@ def _solve_rows(
             at_zero if whole else np.empty((0, 0)),
         )  # fmt: skip
         gaps[k] = relative_gap_of(values[k])
-        if not gaps[k] <= tol:
+        if not gaps[k] <= tol * SURELY:
             return False
         for i in range(rows.shape[0]):
             expansions[k, order[i + (start if i < count else second - count)]] = alpha[first[k] + i]
@@ -75,7 +76,8 @@ def _solve_one(
     """Newton's steps and the matrix of the first one, which tasks share. Sets: ``theta, alpha, values``."""
     n, d = X.shape
     penalised, z, h, aim, steps = d - 1 if free else d, np.zeros(n), np.empty(n), SAFETY * tol, 0
-    centre, width = np.zeros(n), FIRST_WIDTH * max(np.abs(y).mean(), 1e-100) if kinked else 0.0
+    size = max(np.abs(y).mean(), 1e-100)
+    centre, width = np.zeros(n), FIRST_WIDTH * size if kinked else 0.0
     for _ in range(MOST_ROUNDS):
         losses, conjugates = respond(loss, z, y, s, centre, width, alpha, h)
         v, penalty, conjugate, decrement = np.dot(alpha, X), 0.0, 0.0, 0.0
@@ -97,7 +99,7 @@ def _solve_one(
             values[0], values[1], values[2], values[3] = (
                 proved.primal, proved.dual, proved.primal_error, proved.dual_error
             )  # fmt: skip
-            if relative_gap_of(values) <= tol:
+            if relative_gap_of(values) <= tol * SURELY:
                 alpha[:] = found
                 return steps, at_zero
             aim = DOUBTED * least
@@ -111,6 +113,8 @@ def _solve_one(
             H = hessian(X, h, penalised)
             if steps == 0:
                 at_zero = H.copy()
+        if free:  # where no row reacts, nothing else holds a step of the intercept
+            H[d - 1, d - 1] += abs(gradient[d - 1]) / (REACH * size)
         factorise_small(H)
         direction = -solve_small(H, gradient)
         linear, square, slope = 0.0, 0.0, 0.0

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
 from maxmargin.estimators._machinery.results import realise
+from maxmargin.estimators._machinery.selection import Selection
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.models.format import VERSION, Refusal
 from maxmargin.problems.point import Certificate, Point, Status
@@ -24,7 +25,9 @@ from maxmargin.wording import shown
 CLASSES: dict[str, type[BaseEstimator]] = {
     name: kind
     for name in estimators.__all__
-    if isinstance(kind := getattr(estimators, name), type) and issubclass(kind, BaseEstimator)
+    if isinstance(kind := getattr(estimators, name), type)
+    and issubclass(kind, BaseEstimator)
+    and not issubclass(kind, Selection)  # of which users store the best estimator
 }
 
 Sizes = dict[str, int]
@@ -203,6 +206,10 @@ _DISTRIBUTED: dict[str, _Rule] = {
     "shape_fit_": _KERNEL_MACHINE["shape_fit_"],
     "traffic_": _Rule("the rounds, scalars, bytes and seconds of each client", _is_traffic),
 }
+_DISTRIBUTED_REGRESSION = {name: rule for name, rule in _DISTRIBUTED.items() if name != "classes_"} | {
+    "coef_": _array("f", "features"),
+    "intercept_": _NUMBER,
+}
 ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "SVC": _KERNEL_CLASSIFIER,
     "NuSVC": _KERNEL_CLASSIFIER | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
@@ -214,6 +221,8 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     | _CERTIFIED
     | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
     "DistributedSVC": _DISTRIBUTED,
+    "DistributedRidge": _DISTRIBUTED_REGRESSION,
+    "DistributedLasso": _DISTRIBUTED_REGRESSION,
     "DistributedNuSVC": _DISTRIBUTED | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
     "LogisticRegression": {
         "n_features_in_": _SIZED["n_features_in_"],
@@ -250,6 +259,9 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
         "_labels": _Rule("true or false", lambda value, _: isinstance(value, bool)),
         "solver_": _Rule("a name", lambda value, _: isinstance(value, str)),
     },
+    "GroupLasso": _LEAST_SQUARES,
+    "MultiTaskLasso": _LEAST_SQUARES,
+    "MultiTaskElasticNet": _LEAST_SQUARES,
     "KernelRidge": _OF_TARGETS
     | {
         "solutions_": _LEAST_SQUARES["solutions_"],
@@ -349,6 +361,8 @@ def fitted_attributes(model: BaseEstimator) -> dict[str, object]:
 def check_model(model: BaseEstimator) -> None:
     """Refuse a model whose attributes are not those of its class, or do not fit together."""
     name = type(model).__name__
+    if isinstance(model, Selection):
+        raise Refusal(f"{name} has no file format, the model that it found has: save its best_estimator_.")
     if name not in ATTRIBUTES or CLASSES.get(name) is not type(model):
         raise Refusal(
             f"{type(model).__module__}.{name} has no file format; only {', '.join(ATTRIBUTES)} of maxmargin have one."

@@ -14,7 +14,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.protocols import Array
 
-SMALLEST = 2**22  # bytes; the allocator keeps smaller ones itself
+SMALLEST = 2**20  # bytes; the allocator keeps smaller ones itself
+LAZY = 2**23  # bytes: smaller blocks stay whole
 KEPT_BLOCKS = 4  # fits side by side have one each
 POSSIBLE = all(hasattr(mmap, name) for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", "MADV_FREE"))
 
@@ -22,14 +23,15 @@ POSSIBLE = all(hasattr(mmap, name) for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", 
 _kept: list[mmap.mmap] = []
 
 
-def memory_for(owner: object, size: int, dtype: DTypeLike) -> Array:
-    """An array of ``size`` arbitrary numbers, to be used as long as ``owner`` lives."""
+def memory_for(owner: object | None, size: int, dtype: DTypeLike) -> Array:
+    """An array of ``size`` arbitrary numbers, to be used as long as ``owner`` lives; if there is none, as any array."""
     nbytes = size * np.dtype(dtype).itemsize
     if nbytes < SMALLEST or not POSSIBLE:
         return np.empty(size, dtype=dtype)
     block = _kept_block(nbytes) or _fresh_block(nbytes)
-    weakref.finalize(owner, _give_back, block).atexit = False
-    return np.frombuffer(block, dtype=dtype, count=size)
+    array = np.frombuffer(block, dtype=dtype, count=size)
+    weakref.finalize(array if owner is None else owner, _give_back, block).atexit = False  # views keep it alive
+    return array
 
 
 def _kept_block(nbytes: int) -> mmap.mmap | None:
@@ -52,5 +54,6 @@ def _fresh_block(nbytes: int) -> mmap.mmap:
 
 def _give_back(block: mmap.mmap) -> None:
     if len(_kept) < KEPT_BLOCKS:
-        block.madvise(mmap.MADV_FREE)
+        if len(block) > LAZY:
+            block.madvise(mmap.MADV_FREE)
         _kept.append(block)

@@ -16,6 +16,7 @@ from scipy.linalg.blas import dsyrk
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, SINGLE, roundings
+from maxmargin.operators.arena import memory_for
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.few import are_few, few_values
 from maxmargin.operators.points import DensePoints, Points, points_of
@@ -178,8 +179,11 @@ class KernelGram(Gram):
         return _is_moderate(sq) and _is_moderate(self.diagonal()) and error < SINGLE_ERROR
 
     def may_meet(self, some: Index, others: Index) -> bool:
-        """Kernels of differences make distinct samples independent: only samples that are equal can meet."""
-        if not self.kernel.traits.of_differences:
+        """Kernels of differences make distinct samples independent: only samples that are equal can meet.
+
+        With a kernel that is not positive, a distance of zero proves nothing. That samples are equal does.
+        """
+        if self.kernel.traits.positive and not self.kernel.traits.of_differences:
             return True
         return not rows_as_bytes(self.X[some]).isdisjoint(rows_as_bytes(self.X[others]))
 
@@ -205,10 +209,14 @@ class KernelGram(Gram):
 
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``, from the errors of kernel values and of their sums."""
-        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
-        errors = measuring.error(sq, float(sq[np.flatnonzero(w)].max(initial=0.0)))
-        bound = rounding_of_sums(w, measuring.magnitude(sq), errors)
+        bound = rounding_of_sums(w, *self._double_values)
         return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
+
+    @cached_property
+    def _double_values(self) -> tuple[Float, Float]:
+        """As `single_values` of float64 values."""
+        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
+        return measuring.magnitude(sq), measuring.error(sq, float(sq.max(initial=0.0)))
 
     def single_values(self) -> tuple[Float, Float]:
         """As above; float32 values that cancel are not measured again."""
@@ -225,8 +233,10 @@ class KernelGram(Gram):
         cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
-        K = np.asarray(dsyrk(1.0, points.stored().X.T, trans=1, lower=1)).T  # the upper half, which is enough
-        _map_all(self.kernel, K, points.sq)
+        n, X = self.n_samples, points.stored().X
+        K = memory_for(None, n * n, np.float64).reshape(n, n)
+        dsyrk(1.0, X.T, trans=1, lower=1, c=K.T, overwrite_c=1)  # the upper half, which is enough
+        map_all(self.kernel, K, points.sq)
         return K
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
@@ -367,7 +377,7 @@ def _is_moderate(values: Float) -> bool:
 
 
 @compiled
-def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
+def map_all(kernel: Kernel, K: Float, sq: Float) -> None:
     """Turn inner products of all pairs into kernel values in place: one half of them, which is copied to the other."""
     n = K.shape[0]
     for first in range(0, n, MIRRORED):

@@ -23,6 +23,7 @@ from maxmargin.threads import go_on
 TILE_ENTRIES = 2**16  # of a matrix at a time
 TILE_PAIRS = 2**12  # of samples at a time
 MOST_STEPS = 4e8  # of ten nanoseconds each: some seconds
+SHARED_STEPS = 1e7  # fewer take less time than to wake a thread
 VALUE_STEPS = 40  # that a kernel value takes beside its measurement
 UNDERFLOW = 1e-290  # for each term: products that are smaller may lose all digits
 
@@ -142,16 +143,25 @@ class PreciseGram(Gram):
         kernel, support = gram.kernel, np.flatnonzero(w)
         out, d = np.zeros((3, self.n_samples)), gram.X.shape[1]
         step = max(1, int((TILE_PAIRS * 64 / max(1, d)) ** 0.5))
-        for some in _stretches(support.size, step):
-            right, weights = dense64(gram.X[support[some]]), w[support[some]]
-            for part in _stretches(self.n_samples, step):
-                go_on()
-                left, block = dense64(gram.X[part]), out[:, part]
-                if isinstance(kernel, Polynomial):
-                    sums_of_powers(left, right, weights, kernel.gamma, kernel.coef0, kernel.degree, block)
-                else:
-                    assert isinstance(kernel, RBF | Laplacian)
-                    sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
+
+        def work(parts: Iterator[slice]) -> None:
+            for part in parts:
+                left, block = dense64(gram.X[part]), np.zeros((3, part.stop - part.start))
+                for some in _stretches(support.size, step):
+                    go_on()
+                    right, weights = dense64(gram.X[support[some]]), w[support[some]]
+                    if isinstance(kernel, Polynomial):
+                        sums_of_powers(left, right, weights, kernel.gamma, kernel.coef0, kernel.degree, block)
+                    else:
+                        assert isinstance(kernel, RBF | Laplacian)
+                        sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
+                out[:, part] = block
+
+        parts = list(_stretches(self.n_samples, step))
+        if float(support.size) * self.n_samples * (d + VALUE_STEPS) < SHARED_STEPS:
+            work(iter(parts))
+        else:
+            self.workers.run(work, parts)
         degree = max(1, kernel.degree) if isinstance(kernel, Polynomial) else 1
         relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2 + self.divided
         error = relative * out[2] + UNDERFLOW * (support.size + float(np.abs(w).sum()))

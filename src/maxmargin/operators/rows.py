@@ -213,6 +213,10 @@ class Rows:
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
+        if isinstance(self.matrix, np.ndarray) and self.matrix.size <= SMALL:
+            X = np.asarray(self.matrix, dtype=np.float64)
+            with np.errstate(over="ignore"):  # as compiled loops do
+                return np.asarray(s @ (X * X))
         return self._sum_over_rows(add_squares, s)
 
     def beyond(self, limits: Float) -> Array:

@@ -92,9 +92,12 @@ class Certificate:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better: the relative gap; from 1 on, where a value far below zero hides the other one, the gap."""
+        """Smaller is better: the relative gap; from 1 on, where a value far below zero hides the other one, the gap.
+
+        Where there is no bound at all, the primal value.
+        """
         if not self.relative_gap < math.inf:
-            return math.inf, math.inf
+            return math.inf, self.primal + self.primal_error if self.dual == -math.inf else math.inf
         return (self.relative_gap, 0.0) if self.relative_gap < 1.0 else (1.0, self.gap + self.error)
 
     @property

@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
-from maxmargin._jit import compiled, compiled_methods
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
@@ -28,6 +27,17 @@ from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2, Bounded, Unpenalised, restricted, strengths
+from maxmargin.problems.losses_of_samples import (
+    SLOPE_ROUNDING,
+    InterceptSlope,
+    box_of_duals,
+    clipped,
+    intercept_slopes,
+    may_cost,
+    sum_of_conjugates,
+    sum_of_losses,
+    weighted_slopes,
+)
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
@@ -38,7 +48,6 @@ from maxmargin.problems.rounding import (
     error_of_conjugate_penalty,
     error_of_conjugates,
     error_of_losses,
-    imbalance,
     sample_sums,
     total_error,
     values_and_errors,
@@ -60,7 +69,6 @@ from maxmargin.protocols import (
 
 MATRICES = (Rows, Columns, Chunks, Sharded)
 NOWHERE = np.empty(0, dtype=np.bool_)
-SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +200,7 @@ class Problem:
         before = columns.read
         z = columns.apply(point.w)
         alpha = self.slopes(z + point.b) if point.alpha is None else point.alpha
-        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        alpha = clipped(self.loss, alpha, self.y, self.s)
         if self.free_intercept:
             alpha = balanced(alpha)
         found = columns.beyond(alpha, strengths(self.penalty)[0])
@@ -289,29 +297,29 @@ class Problem:
             return self.operator.apply(point.w)
 
         def matters(samples: Index, scores: Float, error: Float) -> Array:
-            return _may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
+            return may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
 
         return self.gram.apply_where(point.w, matters)
 
     def losses(self, z: Float) -> float:
         """``sum_i s_i loss(z_i, y_i)``."""
-        return self.sums(_losses(self.loss, z, self.y, self.s))[0]
+        return self.sums(sum_of_losses(self.loss, z, self.y, self.s))[0]
 
     def conjugates(self, alpha: Float) -> float:
         """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
-        return self.sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
+        return self.sums(sum_of_conjugates(self.loss, alpha, self.y, self.s))[0]
 
     def own_sums(self, z: Float, alpha: Float) -> tuple[float, float]:
         """`losses` and `conjugates` of our own samples only, for whoever sends them with something else."""
-        return _losses(self.loss, z, self.y, self.s), _loss_conjugates(self.loss, alpha, self.y, self.s)
+        return sum_of_losses(self.loss, z, self.y, self.s), sum_of_conjugates(self.loss, alpha, self.y, self.s)
 
     def slopes(self, z: Float) -> Float:
         """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""
-        return _slopes(self.loss, z, self.y, self.s)
+        return weighted_slopes(self.loss, z, self.y, self.s)
 
     def dual_box(self) -> tuple[Float, Float]:
         """Smallest and largest value of each dual variable."""
-        return _dual_box(self.loss, self.y, self.s)
+        return box_of_duals(self.loss, self.y, self.s)
 
     def feasible(self, alpha: Float) -> Float:
         """A dual feasible point near ``alpha``.
@@ -319,7 +327,7 @@ class Problem:
         It is clipped to its box, balanced if the intercept is free, and scaled into the domain of the penalty's
         conjugate if that is bounded; both keep zeros and stay inside the box, which always contains zero.
         """
-        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        alpha = clipped(self.loss, alpha, self.y, self.s)
         if self.free_intercept:
             alpha = balanced(alpha, self.communicator)
         if strengths(self.penalty)[1] == 0.0:  # or there are no limits
@@ -331,12 +339,12 @@ class Problem:
 
     def best_intercept(self, z: Float) -> float:
         """Free intercept that minimises the primal for scores ``z = X w``; the middle one if there are several."""
-        losses, scale = _InterceptSlope(self.loss, z, self.y, self.s), sum(self.largest(z, self.y))
+        losses, scale = InterceptSlope(self.loss, z, self.y, self.s), sum(self.largest(z, self.y))
         if self.communicator.size == 1:
             return middle_minimiser(losses, scale)
 
         def derivatives(points: Float) -> Float:
-            total, size = self.communicator.allreduce(_intercept_slopes(losses, points))
+            total, size = self.communicator.allreduce(intercept_slopes(losses, points))
             return np.where(np.abs(total) <= SLOPE_ROUNDING * size, 0.0, total)
 
         return middle_minimiser_of_many(derivatives, scale)
@@ -386,7 +394,8 @@ class Problem:
         sum of ``|alpha_i z_i|``, and that of the errors divided by the unit of rounding bounds what is of second order.
         """
         n, sizes = alpha.size, np.abs(alpha)
-        share = imbalance(sums, n) if self.free_intercept else 0.0
+        heavier = max(sums.up, sums.down) if self.free_intercept else 0.0
+        share = (abs(math.fsum(alpha)) / heavier + 2.0 * DOUBLE) * (1.0 + 2.0 * growth(n)) if heavier > 0.0 else 0.0
         products, spread = float(sizes @ np.abs(z)), total_error(sizes, errors)
         error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / DOUBLE) * spread
         error += error_of_conjugates(sums, share, n)
@@ -413,90 +422,3 @@ def _check_bounds(penalty: Bounded, n_features: int) -> None:
     if not ((low <= 0.0) & (high >= 0.0)).all():
         j = int(np.argmin((low <= 0.0) & (high >= 0.0)))
         raise ValueError(f"Bounds have to include 0; those of coefficient {j} are {low[j]:g} and {high[j]:g}.")
-
-
-@compiled
-def _clipped(loss: Loss, alpha: Float, y: Float, s: Float) -> Float:
-    """Dual variables in their box: several times faster than `Problem.dual_box` and ``clip``."""
-    out = np.zeros(y.shape[0])
-    for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            low, high = loss.dual_range(y[i])
-            out[i] = min(max(alpha[i], s[i] * low), s[i] * high)
-    return out
-
-
-@compiled
-def _losses(loss: Loss, z: Float, y: Float, s: Float) -> float:
-    total = 0.0
-    for i in range(z.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.value(z[i], y[i])
-    return total
-
-
-@compiled
-def _may_cost(loss: Loss, z: Float, error: Float, y: Float, s: Float) -> Array:
-    """Whether each loss could be other than zero; it is convex, and zero between two zeros."""
-    out = np.empty(z.shape[0], dtype=np.bool_)
-    for i in range(z.shape[0]):
-        ends = loss.value(z[i] - error[i], y[i]) + loss.value(z[i] + error[i], y[i])
-        out[i] = s[i] > 0.0 and ends != 0.0
-    return out
-
-
-@compiled
-def _slopes(loss: Loss, z: Float, y: Float, s: Float) -> Float:
-    out = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        out[i] = -s[i] * loss.slope(z[i], y[i])
-    return out
-
-
-@compiled
-def _loss_conjugates(loss: Loss, alpha: Float, y: Float, s: Float) -> float:
-    total = 0.0
-    for i in range(alpha.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.conjugate(-alpha[i] / s[i], y[i])
-    return total
-
-
-@compiled
-def _dual_box(loss: Loss, y: Float, s: Float) -> tuple[Float, Float]:
-    low, high = np.zeros(y.shape[0]), np.zeros(y.shape[0])
-    for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            least, most = loss.dual_range(y[i])
-            low[i], high[i] = s[i] * least, s[i] * most
-    return low, high
-
-
-@compiled_methods
-class _InterceptSlope(NamedTuple):
-    """The sum of the losses as a function of the intercept."""
-
-    loss: Loss
-    z: Float
-    y: Float
-    s: Float
-
-    def derivative(self, b: float) -> float:
-        total, size = 0.0, 0.0
-        for i in range(self.z.shape[0]):
-            g = self.s[i] * self.loss.slope(self.z[i] + b, self.y[i])
-            total += g
-            size += abs(g)
-        return 0.0 if abs(total) <= SLOPE_ROUNDING * size else total
-
-
-@compiled
-def _intercept_slopes(losses: _InterceptSlope, points: Float) -> Float:
-    """For every intercept, the sum of the slopes and of their absolute values."""
-    out = np.zeros((2, points.shape[0]))
-    for i in range(losses.z.shape[0]):
-        for k in range(points.shape[0]):
-            g = losses.s[i] * losses.loss.slope(losses.z[i] + points[k], losses.y[i])
-            out[0, k] += g
-            out[1, k] += abs(g)
-    return out

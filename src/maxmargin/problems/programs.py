@@ -17,6 +17,8 @@ from maxmargin.operators.stored import Rounding
 from maxmargin.problems.box_qp import response
 from maxmargin.protocols import Float, Index
 
+MOST_KINKS = 100  # between good multipliers and the best ones
+
 _growth = compiled(growth)
 
 
@@ -32,6 +34,7 @@ class Program(NamedTuple):
     high: Float
     group: Index
     totals: Float
+    of_tube: bool  # as in `BoxQP`
 
 
 class Programs(NamedTuple):
@@ -49,6 +52,8 @@ class Programs(NamedTuple):
     high: Float
     group: Index
     totals: Float  # (programs, groups)
+    of_losses: bool = True  # whether they are duals of sums of losses, whose intercept is judged as it is
+    of_tube: bool = False
 
 
 class Values(NamedTuple):
@@ -70,7 +75,7 @@ def program_of(programs: Programs, k: int) -> Program:
         row[v] = sample[v] + (stretch[0] if sample[v] < stretch[1] else stretch[2] - stretch[1])
     return Program(
         stretch, sample, row, programs.q[some], programs.D[some], programs.low[some], programs.high[some],
-        programs.group[some], programs.totals[k],
+        programs.group[some], programs.totals[k], programs.of_tube,
     )  # fmt: skip
 
 
@@ -130,6 +135,40 @@ def best_multipliers(program: Program, a: Float, e: Float, b: Float) -> tuple[fl
             gap = other
             b[:] = means
     return gap, violation
+
+
+@compiled
+def settle(program: Program, a: Float, e: Float, b: Float) -> bool:
+    """Whether good multipliers became the best ones within some steps; not with diagonal terms. Sets: ``b``.
+
+    The primal value is convex and piecewise linear in each, with a kink where a variable would turn. From a good one,
+    the next kink downhill is taken until none is lower.
+    """
+    if program.D.any():
+        return False
+    for g in range(program.totals.shape[0]):
+        for _ in range(MOST_KINKS):
+            left, right, size, up, down = program.totals[g], program.totals[g], 0.0, np.inf, -np.inf
+            for v in range(a.shape[0]):
+                if b.shape[0] > 1 and program.group[v] != g:
+                    continue
+                r, low, high = e[v] - b[g], program.low[v], program.high[v]
+                left -= high if r >= 0.0 else low  # of the slope a little below, and a little above
+                right -= high if r > 0.0 else low
+                size += max(abs(high), abs(low))
+                if low < high and r > 0.0:
+                    up = min(up, e[v])
+                elif low < high and r < 0.0:
+                    down = max(down, e[v])
+            if right < -1e-13 * size and up < np.inf:
+                b[g] = up
+            elif left > 1e-13 * size and down > -np.inf:
+                b[g] = down
+            else:
+                break
+        else:
+            return False
+    return not program.of_tube or b[0] >= b[1]
 
 
 @compiled

@@ -115,36 +115,36 @@ def _block_sums(
     start: int,
     stop: int,
 ) -> Float:
-    """The same for a block of samples."""
-    out = np.zeros(11)
+    """The same for a block of samples; in scalars, so that it can become vector code."""
+    losses, conjugates, up, down, squares, sizes = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    pull, steepness, drift, arguments = 0.0, 0.0, 0.0, 0.0
     one_for_all = errors.shape[0] == 1
     for i in range(start, stop):
-        if s[i] <= 0.0:
-            continue
-        a, v = alpha[i], z[i] + b
-        if differences:
-            size = (abs(v - y[i]) if v != 0.0 else 0.0) + (abs(v) if z[i] != 0.0 and b != 0.0 else 0.0)
-        else:
-            size = abs(z[i]) + abs(b)
-        conjugate = s[i] * loss.conjugate(-a / s[i], y[i])
-        out[0] += s[i] * loss.value(v, y[i])
-        out[1] += conjugate
-        out[2] += a
-        out[3] += max(a, 0.0)
-        out[4] += max(-a, 0.0)
-        out[5] += a * a
-        out[6] += abs(conjugate)
-        out[7] += abs(a) * (1.0 + abs(y[i]))
-        error = errors[0] if one_for_all else errors[i]
-        reach = error + SCORE_UNITS * DOUBLE * size
-        if reach > 0.0:
-            reach += SCORE_UNITS * DOUBLE * abs(v)  # or the ends might be rounded to the middle
-        steepest = s[i] * max(abs(loss.slope(v - reach, y[i])), abs(loss.slope(v + reach, y[i])))
-        if steepest > 0.0:
-            out[8] += steepest * steepest
-            out[9] += steepest * error
-            out[10] += steepest * size
-    return out
+        if s[i] > 0.0:
+            a, v = alpha[i], z[i] + b
+            if differences:
+                size = (abs(v - y[i]) if v != 0.0 else 0.0) + (abs(v) if z[i] != 0.0 and b != 0.0 else 0.0)
+            else:
+                size = abs(z[i]) + abs(b)
+            conjugate = s[i] * loss.conjugate(-a / s[i], y[i])
+            losses += s[i] * loss.value(v, y[i])
+            conjugates += conjugate
+            up += max(a, 0.0)
+            down += max(-a, 0.0)
+            squares += a * a
+            sizes += abs(conjugate)
+            pull += abs(a) * (1.0 + abs(y[i]))
+            error = errors[0] if one_for_all else errors[i]
+            reach = error + SCORE_UNITS * DOUBLE * size
+            if reach > 0.0:
+                reach += SCORE_UNITS * DOUBLE * abs(v)  # or the ends might be rounded to the middle
+            steepest = s[i] * max(abs(loss.slope(v - reach, y[i])), abs(loss.slope(v + reach, y[i])))
+            if steepest > 0.0:
+                steepness += steepest * steepest
+                drift += steepest * error
+                arguments += steepest * size
+    balance = up - down
+    return np.array([losses, conjugates, balance, up, down, squares, sizes, pull, steepness, drift, arguments])
 
 
 def error_of_losses(sums: SampleSums, from_scores: float, n_samples: int) -> float:
@@ -214,8 +214,11 @@ def values_and_errors(
 
 def total_error(sizes: Float, errors: Float) -> float:
     """The sum of the errors times some sizes, where those of size zero do not count even if they are infinite."""
-    used = sizes > 0.0
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(sizes @ errors)
+        if total < math.inf:
+            return total
+        used = sizes > 0.0
         return float(sizes[used] @ errors[used])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
 from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
+from maxmargin.solvers.columns.group_descent import GroupDescent as GroupDescent
 from maxmargin.solvers.columns.homotopy import Homotopy as Homotopy
 from maxmargin.solvers.columns.proximal_newton import ProximalNewton as ProximalNewton
 from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from maxmargin._jit import seconds_working
+from maxmargin.estimators._machinery.check import check_intercept
 from maxmargin.estimators._machinery.kernels import make_kernel, training_operator
 from maxmargin.estimators._machinery.plan import Plan, Tasks
 from maxmargin.estimators._machinery.results import AtOnce
-from maxmargin.loop.at_once import Found, solve_programs
+from maxmargin.loop.at_once import MOST_WORK, Found, solve_programs
 from maxmargin.loop.classes_at_once import solve_classes
 from maxmargin.loop.rows_at_once import solve_rows
 from maxmargin.operators import ChunkedMatrix, Gram
 from maxmargin.operators.few import are_few
 from maxmargin.operators.gram import POSITIVITY_SAMPLES
 from maxmargin.operators.rows import dense64
-from maxmargin.operators.stored import Rounding, StoredKernel, few_stored, stored_kernel, stored_rows
+from maxmargin.operators.stored import Rounding, StoredKernel, StoredRows, few_stored, stored_kernel, stored_rows
 from maxmargin.parts.kernels import KERNELS
 from maxmargin.problems.box_qp import pieces_of
 from maxmargin.problems.point import Point
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators._machinery.linear import LinearMachine
     from maxmargin.estimators.logistic_regression import LogisticRegression
 
+EASY_WORK = 6400.0  # entries that block SMO reads for each row: of easy problems, where Newton's steps take longer
 MOST_COLUMNS = 128  # of a matrix of second derivatives that plain loops factorise
 
 
@@ -79,7 +80,8 @@ def of_loss(tasks: Tasks, loss: Loss, intercept: Intercept) -> Programs:
 def of_sums(tasks: Tasks, low: Float, high: Float, group: Index, totals: Float) -> Programs:
     """Programs without a linear term, whose variables are those of the samples, with fixed sums."""
     zeros = np.zeros(low.size)
-    return Programs(tasks.first, tasks.stretches, tasks.numbers, zeros, zeros, low, high, group, totals)
+    variables = tasks.numbers, zeros, zeros, low, high, group
+    return Programs(tasks.first, tasks.stretches, *variables, totals, of_losses=False)
 
 
 class Reading(NamedTuple):
@@ -99,11 +101,9 @@ def intercepts_of_losses(estimator: KernelMachine, found: Found) -> Reading:
     return Reading(b, np.ones(n))
 
 
-def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
-    """All tasks of a kernel machine, or ``None`` if that is not for one call, or the call did not get there."""
-    began, programs = seconds_working(), estimator._programs(plan)
-    if programs is None:
-        return None
+def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Programs) -> AtOnce | None:
+    """All tasks of a kernel machine, or ``None`` if the call did not get there."""
+    began = seconds_working()
     tasks, penalised = plan.tasks, getattr(estimator, "intercept", None) == "penalised"
     assert isinstance(tasks, Tasks)
     n, d = plan.X.shape
@@ -111,23 +111,31 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
         rows = dense64(plan.X)[tasks.order] if tasks.sorts else dense64(plan.X)
         if penalised:
             rows = np.column_stack([rows, np.ones(n)])
+        samples: StoredRows | StoredKernel
         samples, rounding = stored_rows(np.ascontiguousarray(rows))
     else:
-        stored = _stored(estimator, plan, float(penalised))
+        stored = _stored(estimator, plan, float(penalised))  # which holds the owner of the memory of the values too
         if stored is None:
             return None
-        d, (samples, rounding) = 0, stored
-    width = d + penalised if d else 0
-    found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width)
+        d, samples, rounding = 0, stored[0], stored[1]
+    width, few = d + penalised if d else 0, EASY_WORK * tasks.y.size if d else MOST_WORK
+    found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width, few)
     if not found.solved:
-        return None
+        return _by_newton(estimator, plan) if d and estimator._has_form_of_losses else None
     results = _read(estimator, tasks, programs, found, d)
     if results is not None:
         results.seconds = seconds_working() - began
     return results
 
 
-def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredKernel, Rounding] | None:
+def _by_newton(estimator: KernelMachine, plan: Plan) -> AtOnce | None:
+    """All tasks of a machine with a linear kernel, where pairs of variables take too many steps: a large ``C``, say."""
+    if plan.X.shape[1] > MOST_COLUMNS:
+        return None
+    return solve_linear_machine(estimator, plan, estimator._loss(), check_intercept(estimator, "free"), 1.0)
+
+
+def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredKernel, Rounding, Gram | None] | None:
     """The kernel values of all samples, in the order in which those of each task are together.
 
     ``None`` if they may not be those of a positive semi-definite kernel.
@@ -140,9 +148,10 @@ def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredK
     if kernel in KERNELS and are_few(X, X):
         ours = make_kernel(estimator)
         if ours.traits.positive:
-            return few_stored(ours, np.asarray(X), shift)
+            return *few_stored(ours, np.asarray(X), shift), None
     gram = training_operator(estimator, X, Workers(1))
-    return stored_kernel(gram, shift) if _is_positive(gram) else None
+    stored = stored_kernel(gram, shift) if _is_positive(gram) else None
+    return None if stored is None else (*stored, gram)
 
 
 def _is_positive(gram: Gram) -> bool:
@@ -174,13 +183,11 @@ def _read(estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Fou
 
 
 def solve_linear_machine(
-    estimator: LinearMachine, plan: Plan, loss: Loss, intercept: Intercept, scale: float
+    estimator: LinearMachine | KernelMachine, plan: Plan, loss: Loss, intercept: Intercept, scale: float
 ) -> AtOnce | None:
     """All tasks of a linear machine with an L2 penalty, or ``None`` if the call did not get there."""
     began, tasks, d = seconds_working(), plan.tasks, plan.X.shape[1]
     assert isinstance(tasks, Tasks)
-    if d > MOST_COLUMNS:
-        return None
     X, column = dense64(plan.X), scale if intercept == "penalised" else 1.0
     X = X[tasks.order] if tasks.sorts else X
     free = intercept == "free"
@@ -205,10 +212,8 @@ def solve_linear_machine(
 
 
 def solve_all_classes(estimator: LogisticRegression, plan: Plan, problem: SoftmaxProblem) -> AtOnce | None:
-    """One problem of several classes; ``None`` if its matrix of derivatives is large, or it does not get there."""
+    """One problem of several classes, or ``None`` if the call did not get there."""
     began = seconds_working()
-    if math.prod(problem.shape) > MOST_COLUMNS:
-        return None
     X, ones = dense64(plan.X), np.ones((problem.y.size, 1))
     solution = solve_classes(problem, X if problem.intercept is None else np.hstack([X, ones]), float(estimator.tol))
     if solution is None:

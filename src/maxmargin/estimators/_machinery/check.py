@@ -26,9 +26,7 @@ from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.estimators._machinery.recognise import plain_columns, plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import LARGEST_VALUE, asymmetry, is_sparse, squared_lengths, vectors_of
-from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Intercept
-from maxmargin.wording import Wording
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -42,8 +40,6 @@ ROWS: dict[str, Any] = {
 }
 QUIETLY = np.errstate(invalid="ignore")  # scikit-learn adds up the numbers, infinities too, before it refuses these
 COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
-FAR = 1e3  # standard deviations from zero
-NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -82,7 +78,7 @@ def check_training_data(
 def check_shard(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Matrix, Array, Float]:
-    """Rows, labels and sample weights of one client, which may have none."""
+    """Rows, labels or targets, and sample weights of one client, which may have none."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
     rows = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
@@ -90,8 +86,10 @@ def check_shard(
     labels: Array = column_or_1d(y)
     check_consistent_length(rows, labels)
     if labels.size:
-        labels = _check_y(labels, multi_output=False, estimator=estimator)
-        check_classification_targets(labels)
+        numeric = is_regressor(estimator)
+        labels = _check_y(labels, multi_output=False, y_numeric=numeric, estimator=estimator)
+        if not numeric:
+            check_classification_targets(labels)
     weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (labels.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
         raise ValueError(f"sample_weight must hold a number from 0 to {LARGEST_VALUE:.0e} for each sample.")
@@ -106,7 +104,7 @@ def refuse_huge_values(estimator: object, X: Matrix) -> None:
     with np.errstate(over="ignore"):
         if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
             return
-    largest = float(_largest_of_columns(X).max())
+    largest = float(largest_of_columns(X).max())
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
@@ -114,7 +112,7 @@ def refuse_huge_values(estimator: object, X: Matrix) -> None:
         )
 
 
-def _largest_of_columns(X: Matrix) -> Float:
+def largest_of_columns(X: Matrix) -> Float:
     """Largest absolute values, without a copy of a dense matrix, which may be a file."""
     if not is_sparse(X):
         return np.asarray(np.maximum(X.max(axis=0), -X.min(axis=0)), dtype=np.float64)
@@ -374,7 +372,7 @@ def finite_scores(X: Matrix | ChunkedMatrix, scores: Float) -> Float:
     """The scores of samples, refused if they overflow."""
     wrong = np.count_nonzero(~np.isfinite(scores).all(axis=1))
     if wrong:
-        largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X).max()
+        largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else largest_of_columns(X).max()
         raise ValueError(
             f"The scores of {wrong} of the {scores.shape[0]} samples overflow: X has values up to "
             f"{float(largest):.1e}; scale its columns as those of the fit."
@@ -391,67 +389,3 @@ def check_intercept(estimator: CertifiedEstimator, of_fit_intercept: Intercept) 
             f"fit_intercept=False contradicts intercept={estimator.intercept!r}; leave one of them at its default."
         )
     return estimator.intercept
-
-
-def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> list[Wording]:
-    """How far from the optimum a fit ended, why, and what may help; nothing if it converged."""
-    unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
-    if not unfinished:
-        return []
-    solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
-    advice = {
-        Status.MAX_ITER: "Raise {max_iter} or {tol}",
-        Status.MAX_TIME: "Raise {max_time} or {tol}, or resume with {warm_start:True}",
-        Status.INTERRUPTED: "Resume with {warm_start:True}",
-        Status.CALLBACK: "Resume with {warm_start:True}",
-        Status.STALLED: _advice_on_stalling(estimator),
-        Status.NOT_SEPARABLE: "Use a finite {C}"
-        if hasattr(estimator, "C")
-        else "Raise {nu}: reduced hulls become smaller",
-        Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
-    }[solution.status]
-    hint = _scaling_advice(X)
-    if solution.status is Status.STALLED and getattr(estimator, "kernel", "linear") in NOT_CENTRED:
-        hint = _centring_advice(X) or hint
-    words = {"who": type(estimator).__name__, "what": solution.message, "hint": hint}
-    return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
-
-
-def _advice_on_stalling(estimator: object) -> str:
-    """What makes a problem easier."""
-    if hasattr(estimator, "alpha") or hasattr(estimator, "alphas"):
-        return "Raise {tol} or {alpha}"
-    return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
-
-
-def _centring_advice(X: Matrix | ChunkedMatrix) -> str:
-    """A hint at dense columns that are far from zero: products of such rows lose digits by cancellation."""
-    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
-        return ""
-    middle, spread = np.abs(X.mean(axis=0, dtype=np.float64)), X.std(axis=0, dtype=np.float64)
-    ratio = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0.0)
-    farthest = int(np.argmax(ratio)) if ratio.size else 0
-    if not ratio.size or ratio[farthest] < FAR:
-        return ""
-    return (
-        f"; column {farthest} is {ratio[farthest]:.0e} times as far from zero as it is wide, so subtracting the means "
-        f"of the columns (for example with StandardScaler) will probably help"
-    )
-
-
-def _scaling_advice(X: Matrix | ChunkedMatrix) -> str:
-    """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
-    if X.shape[0] == 0 or X.shape[1] < 2:
-        return ""
-    sizes = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X)
-    used = np.flatnonzero(sizes > 0.0)
-    if used.size < 2:
-        return ""
-    largest, median = used[np.argmax(sizes[used])], float(np.median(sizes[used]))
-    ratio = float(sizes[largest]) / median
-    if not math.isfinite(ratio) or ratio < 100.0:
-        return ""
-    return (
-        f"; column {largest} is {ratio:.0f} times as large as the typical column, so scaling the columns (for "
-        f"example with StandardScaler) will probably help"
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
 from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
@@ -67,7 +68,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
                 plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
             self._keep(plan, solve(self, plan))
             plan.listeners.end(dict(vars(self)))
-        notes = () if DELAYED in vars(self) else check.notes_on_convergence(self, plan.X)
+        notes = () if DELAYED in vars(self) else notes_on_convergence(self, plan.X)
         for note in (*notes, *plan.notes):
             warnings.warn(note, ConvergenceWarning, stacklevel=4)
         return self
@@ -111,8 +112,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """What the table of "auto" says."""
         return choose(problem, self.max_time, clients)
 
-    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
-        """All tasks in one compiled call; ``None`` if they are not of a kind for that, or it did not converge."""
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        """What solves all tasks in one compiled call, or finds that it does not get there; ``None`` if nothing does."""
         return None
 
     def _function(self, problem: Any, solution: Solution) -> Function:
@@ -155,6 +156,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         # Validation sets n_features_in_, which alone would count as fitted.
         return "solutions_" in vars(self) or DELAYED in vars(self)
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __getstate__(self) -> Any:
         realise(self)

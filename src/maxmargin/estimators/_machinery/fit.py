@@ -73,8 +73,10 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
 
 def solve(estimator: CertifiedEstimator, plan: Plan) -> Results:
     """Solve the tasks: those of a small fit in one compiled call, if that converges, and all others in the loop."""
-    found = estimator._solve_at_once(plan) if is_wanted(estimator, plan) else None
+    at_once = estimator._at_once(plan) if is_wanted(estimator, plan) else None
+    found = at_once() if at_once is not None else None
     if found is not None:
+        plan.first = None  # if somebody posed it, it is solved
         return found
     choose_solver(estimator, plan)
     return solve_in_turn(estimator, plan)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -29,7 +30,7 @@ from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Float, Loss
 from maxmargin.threads import workers_for
 
 KERNEL_CONSTRAINTS: dict[str, list[object]] = {
@@ -61,8 +62,13 @@ class KernelMachine(CertifiedEstimator):
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
 
-    def _solve_at_once(self, plan: Plan) -> AtOnce | None:
-        return solve_kernel_machine(self, plan)
+    def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
+        programs = self._programs(plan)
+        return None if programs is None else partial(solve_kernel_machine, self, plan, programs)
+
+    def _loss(self) -> Loss:
+        """That of a machine whose problem is a sum of losses."""
+        raise NotImplementedError
 
     def _programs(self, plan: Plan) -> Programs | None:
         """All tasks as quadratic programs in one piece; ``None`` if they are not of that form."""

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
 from maxmargin.estimators._machinery.linear import LinearMachine
@@ -195,7 +196,7 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         self.n_features_in_ = samples.shape[1]
         self.__dict__.pop("feature_names_in_", None)
         self._keep_one(solution)
-        for note in check.notes_on_convergence(self, samples):
+        for note in notes_on_convergence(self, samples):
             warnings.warn(note, ConvergenceWarning, stacklevel=4)
         return True
 

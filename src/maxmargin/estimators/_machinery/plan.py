@@ -188,6 +188,12 @@ class Plan:
         return (self.tasks.s,) if isinstance(self.tasks, Tasks) else [task.s for task in self.tasks]
 
     @property
+    def is_posed(self) -> bool:
+        """Whether a solver was chosen for the first problem."""
+        chosen: object = self.solver
+        return chosen is not None
+
+    @property
     def is_small(self) -> bool:
         """Whether reading the samples of all tasks, or the kernel values of all their pairs, takes less than 1 ms."""
         d = self.X.shape[1]

@@ -82,7 +82,7 @@ class Results(Sequence[Solved]):
         """Sets: what is known about the quality of the fit, and ``n_iter_``."""
         solutions = [one.solution for one in self]
         last = worst(solutions)
-        vars(estimator).pop(DELAYED, None)
+        estimator.__dict__.pop(DELAYED, None)
         estimator.solutions_, estimator.solution_ = solutions, last
         estimator.duality_gap_ = last.certificate.relative_gap
         estimator.objective_, estimator.dual_objective_ = last.certificate.primal, last.certificate.dual
@@ -143,13 +143,14 @@ class AtOnce(Results):
 
     def keep(self, estimator: CertifiedEstimator) -> None:
         """Sets: the same, but for the solutions, which are made when somebody asks for them."""
-        own, found = vars(estimator), self.found
+        own, found = estimator.__dict__, self.found
         own.pop("solutions_", None)
         own.pop("solution_", None)
         own[DELAYED] = self
         k = int(found.gaps.argmax())
-        estimator.duality_gap_ = float(found.gaps[k])
-        estimator.objective_, estimator.dual_objective_ = found.values[k, :2].tolist()
+        primal, dual, *errors = found.values[k].tolist()
+        estimator.duality_gap_ = Certificate(primal, dual, *errors).relative_gap
+        estimator.objective_, estimator.dual_objective_ = primal, dual
         estimator.n_iter_ = int(found.blocks.max())
 
     def _one(self, k: int) -> Solved:
@@ -191,11 +192,11 @@ class Delayed:
         return vars(estimator)[self.name]
 
     def __set__(self, estimator: CertifiedEstimator, value: object) -> None:
-        vars(estimator)[self.name] = value
+        estimator.__dict__[self.name] = value
 
     def __delete__(self, estimator: CertifiedEstimator) -> None:
         self.__get__(estimator)
-        del vars(estimator)[self.name]
+        del estimator.__dict__[self.name]
 
 
 def realise(estimator: object) -> None:

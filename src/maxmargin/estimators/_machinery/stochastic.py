@@ -98,7 +98,7 @@ def linear_problem(model: StochasticEstimator, rows: Features, y: Float, s: Floa
 class StochasticEstimator(LinearMachine):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
 
-    _by_columns = False  # type: ignore[assignment]
+    _by_columns = False
 
     t_: float
     _streams: list[SGDState]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.fit import all_or_nothing, choose_solver, solve
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.training import REMEMBERED_SAMPLES, Training
@@ -116,7 +117,7 @@ def _fitted_again(model: KernelMachine, training: Training, X: Any, y: Any, weig
             model.__dict__.update(parameters)
         if names is not None:
             model.feature_names_in_ = names
-    return [*check.notes_on_convergence(model, plan.X), *plan.notes]
+    return [*notes_on_convergence(model, plan.X), *plan.notes]
 
 
 def _moved(

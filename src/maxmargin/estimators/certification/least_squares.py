@@ -23,6 +23,8 @@ from maxmargin.estimators.certification.fitted import (
     targets,
 )
 from maxmargin.estimators.certification.verdict import Verdict, by_target, judge, judge_named, verdict_of
+from maxmargin.estimators.distributed_lasso import DistributedLasso
+from maxmargin.estimators.distributed_ridge import DistributedRidge
 from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.kernel_ridge import KernelRidge, gram_of_kernel_ridge
@@ -44,6 +46,7 @@ RIDGE = "sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2"
 
 @judge.register(ElasticNet)  # and Lasso
 @judge.register(LassoCV)
+@judge.register(DistributedLasso)
 @judge.register(ElasticNetCV)
 @judge.register(sklearn.linear_model.ElasticNet)  # Lasso too, and celer's estimators of these names
 @judge.register(sklearn.linear_model.LassoCV)
@@ -81,6 +84,7 @@ def _own_variables(model: Model, k: int, n: int) -> Float | None:
 
 
 @judge.register(Ridge)
+@judge.register(DistributedRidge)
 @judge.register(RidgeCV)
 @judge.register(LinearRegression)
 @judge.register(sklearn.linear_model.Ridge)
@@ -104,7 +108,7 @@ def _judge_ridge_classifier(model: Model, data: Samples) -> Verdict:
         codes = codes_of(model, data)
         per_class = class_weights(model.class_weight, model.classes_, codes, _counted(model, data))
         s = 2.0 * per_class[codes] * data.weights
-        tasks = binary_tasks(codes, model.classes_, "ovr", s)
+        tasks = list(binary_tasks(codes, model.classes_, "ovr", s))
     coef, biases = np.atleast_2d(model.coef_), np.broadcast_to(model.intercept_, len(tasks))
     certificates = [
         _ridge_certificate(model, data, task.y, s, _alpha(model, k), Point(float_row(coef, k), float(biases[k])))

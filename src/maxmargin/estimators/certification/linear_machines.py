@@ -159,7 +159,7 @@ def _judge_logistic_regression(model: Model, data: Samples) -> Verdict:
         certificates = [smooth_certificate_of(model, 0, problem, Point(theta.ravel(), 0.0), SoftmaxNewton())]
         formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
     else:
-        tasks = binary_tasks(codes, model.classes_, "ovr", s)
+        tasks = list(binary_tasks(codes, model.classes_, "ovr", s))
         penalty = penalty_of(model, data.X.shape[1])
         problems = [logistic_problem(rows, task.y, s, penalty, intercept, scale) for task in tasks]
         solver = choose(problems[0]).make()
@@ -185,7 +185,7 @@ def _judge_sgd(model: Model, data: Samples) -> Verdict:
     if is_classifier(model):
         codes = codes_of(model, data)
         s = class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
-        tasks = binary_tasks(codes, model.classes_, "ovr", s)
+        tasks = list(binary_tasks(codes, model.classes_, "ovr", s))
     else:
         s = data.weights
         tasks = [regression_task(data.y, s)]

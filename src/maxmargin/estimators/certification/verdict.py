@@ -73,7 +73,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     ----------
     model : estimator
         A fitted estimator of maxmargin, or the one of scikit-learn that has the same name; also celer's and skglm's
-        Lasso and ElasticNet.
+        Lasso and ElasticNet. Of a search, its best model is judged.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -88,10 +88,10 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     -----
     scikit-learn's ``LinearSVC``, ``LinearSVR``, ``SGDClassifier`` and ``SGDRegressor`` keep no dual variables, and our
     distributed models leave them with the clients. With smooth losses and the L2 penalty they follow from the scores.
-    With the others they do not, so the dual bound is computed by `DualCoordinate` or, for an L1 norm, by `Smoothed`,
-    which is generous to the model; of hulls, by `Saddle`. That of scikit-learn's ``LogisticRegression`` is computed by
-    solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR`` does not tell
-    the width of its tube; the best one is taken.
+    With the others they do not, so the dual bound is computed by `DualCoordinate` or, for an L1 norm or limits, by
+    `Smoothed`, which is generous to the model; of hulls, by `Saddle`. That of scikit-learn's ``LogisticRegression`` is
+    computed by solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR``
+    does not tell the width of its tube; the best one is taken.
 
     Examples
     --------
@@ -105,6 +105,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
 
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)  # of a search
     rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)

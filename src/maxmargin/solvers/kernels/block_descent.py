@@ -16,7 +16,7 @@ from maxmargin.solvers.kernels.block_loops import CHUNK, pair_steps
 
 FIRST_BLOCK = 64  # variables
 WHOLE = 128  # variables: so few are one block
-GROWING_BLOCKS = 12  # after so many blocks the size doubles: many free variables need large blocks
+GROWING_BLOCKS = 8  # after so many blocks the size doubles: many free variables need large blocks
 INNER_SHARE = 0.3  # of the violation at which a block's own problem counts as solved
 WHOLE_SHARE = 1e-3  # the same, if the block is the whole problem
 PRECISION = 1e-14  # of the gradient, relative to its size: no step is worth less
@@ -37,22 +37,24 @@ class Course(NamedTuple):
 
 
 @compiled
-def room_for(variables: int, largest: int, parts: int) -> int:
-    """How many numbers the matrices of blocks need: fresh memory for each costs more than small blocks do.
+def room_for(variables: int, parts: int) -> int:
+    """How many numbers the matrices of the first blocks need: fresh memory for each costs more than small blocks do.
 
-    Where a block has no variables its matrix holds the numbers of an earlier one, or zeros, which scans see and never
-    choose.
+    It begins as zeros. Where a block has no variables its matrix holds the numbers of an earlier one, which scans see
+    and never choose.
     """
-    width = CHUNK * (-(-min(variables, max(largest, WHOLE)) // CHUNK) + parts - 1)
+    width = CHUNK * (-(-min(variables, WHOLE) // CHUNK) + parts - 1)
     return width * width
 
 
 @compiled
 def descend(
     samples: Any, program: Program, a: Float, f: Float, last: Array, b: Float, aim: float, course: Course,
-    largest: int, last_block: int, most_work: float, room: Float,
+    largest: int, last_block: int, most_work: float, room: Float, enough: float,
 ) -> Course:  # fmt: skip
     """Block after block, until a relative gap seems to be reached or the work is spent. Sets: ``a, f, last, b``.
+
+    Or until no variables of a group disagree about their multiplier by more than ``enough``.
 
     On entry and exit ``f`` are the scores of ``a``, but for rounding. ``room`` is for matrices.
     """
@@ -70,12 +72,14 @@ def descend(
             dual += 0.5 * a[v] * (program.q[v] + e[v])
             largest_score = max(largest_score, abs(fa))
         gap, violation = best_multipliers(program, a, e, b)
-        rests = violation <= PRECISION * max(slope_size, largest_score)
+        rests = violation <= max(enough, PRECISION * max(slope_size, largest_score))
         reached = gap <= aim * max(abs(dual + gap), abs(dual))
         if reached or rests or blocks >= last_block or work >= most_work:
             return Course(blocks, size, steps, work, dual + gap, dual, rests)
         block = _chosen(program, a, e, b, last, min(size, m))
-        moved = _solve_block(samples, program, block, e, b, a, f, violation, flat, room)
+        share = WHOLE_SHARE if block.shape[0] == m else INNER_SHARE
+        inner = max(share * violation, 0.5 * enough)
+        moved = _solve_block(samples, program, block, e, b, a, f, inner, flat, room)
         if moved == 0:  # the worst pair is in the block, and nothing is gained by moving it
             return Course(blocks, size, steps, work, dual + gap, dual, True)
         steps += moved
@@ -114,9 +118,9 @@ def _chosen(program: Program, a: Float, e: Float, middle: Float, last: Array, si
         return block
     ordered, count = np.empty_like(block), 0
     for g in range(parts):
-        for v in block:
-            if group[v] == g:
-                ordered[count] = v
+        for t in range(block.shape[0]):
+            if group[block[t]] == g:
+                ordered[count] = block[t]
                 count += 1
     return ordered
 
@@ -161,7 +165,7 @@ def _take_largest(pull: Float, count: int, taken: Array) -> None:
 
 @compiled
 def _solve_block(
-    samples: Any, program: Program, block: Index, e: Float, middle: Float, a: Float, f: Float, violation: float,
+    samples: Any, program: Program, block: Index, e: Float, middle: Float, a: Float, f: Float, tolerance: float,
     flat: float, room: Float,
 ) -> int:  # fmt: skip
     """Minimise over the variables of a block; the number of steps. Sets: ``a, f``."""
@@ -175,7 +179,8 @@ def _solve_block(
             next_one += 1
         chunks[g + 1] = -(-at // CHUNK)  # a group fills whole chunks
     width = CHUNK * chunks[parts]
-    Q = room[: width * width].reshape((width, width))
+    memory = room if width * width <= room.shape[0] else np.zeros(width * width)
+    Q = memory[: width * width].reshape((width, width))
     work = np.zeros((7, width))
     slopes, own, least, most, diagonal, gain = work[0], work[1], work[2], work[3], work[4], work[5]
     closed_up, closed_down = np.full(width, -FAR), np.full(width, FAR)
@@ -190,10 +195,9 @@ def _solve_block(
             closed_up[to] = 0.0
         if a[v] > program.low[v]:
             closed_down[to] = 0.0
-    share = WHOLE_SHARE if q == a.shape[0] else INNER_SHARE
     steps = pair_steps(
         Q, slopes, own, least, most, closed_up, closed_down, diagonal, gain, work[6],
-        np.empty((2, width // CHUNK)), chunks, groups, share * violation, 50 * q, flat, FAR,
+        np.empty((2, width // CHUNK)), chunks, groups, tolerance, 50 * q, flat, FAR,
     )  # fmt: skip
     changed, changes, count = np.empty(q, dtype=np.int64), np.empty(q), 0
     for i in range(q):

@@ -75,7 +75,7 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         f = K @ qp.expansion(a) if a.any() else np.zeros(K.shape[0])
         aim = SAFETY * self.tol if K.shape[0] > PRECISE_SAMPLES else 0.0
         size = min(FIRST_BLOCK, self.block_size)
-        return BlockSMOState(qp=qp, K=K, a=a, f=f, size=size, largest=self.block_size, aim=aim, untried=warm is None)
+        return BlockSMOState(qp=qp, K=K, a=a, f=f, size=size, aim=aim, untried=warm is None)
 
     def advance(self, problem: Problem | BoxQP, state: BlockSMOState, limit: int) -> BlockSMOState:
         """Blocks until the round's work is spent or the wanted gap seems to be reached."""
@@ -85,7 +85,7 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         course = Course(state.iterations, state.size, state.steps, 0.0, state.primal, state.dual, False)
         blocks, state.size, state.steps, _, state.primal, state.dual, state.exhausted = descend(
             StoredKernel(state.K), state.program, state.a, state.f, state.last, state.b, state.aim, course,
-            self.block_size, state.iterations + min(limit, ROUND_BLOCKS), ROUND_WORK, state.room,
+            self.block_size, state.iterations + min(limit, ROUND_BLOCKS), ROUND_WORK, state.room, 0.0,
         )  # fmt: skip
         state.passes += (blocks - state.iterations) * min(1.0, state.size / max(1, state.K.shape[0]))
         state.iterations, state.untried = blocks, False
@@ -105,7 +105,6 @@ class BlockSMOState(State):
     a: Float
     f: Float
     size: int  # of the next block
-    largest: int  # block
     aim: float  # relative gap
     steps: int = 0
     exhausted: bool = False
@@ -118,9 +117,11 @@ class BlockSMOState(State):
         qp, n = self.qp, self.K.shape[0]
         self.last = np.zeros(self.a.size, dtype=np.bool_)
         self.b = np.zeros(max(1, qp.totals.size))
-        self.room = np.zeros(room_for(self.a.size, self.largest, self.b.size))
+        self.room = np.zeros(room_for(self.a.size, self.b.size))
         everything = np.array([0, n, 0, 0])
-        self.program = Program(everything, qp.sample, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, qp.totals)
+        self.program = Program(
+            everything, qp.sample, qp.sample, qp.q, qp.D, qp.low, qp.high, qp.group, qp.totals, qp.of_tube
+        )
 
     def reaches(self, gap: float) -> bool:
         """Whether the relative gap is at most this, by our own account."""

@@ -165,8 +165,8 @@ class ProximalNewton(Solver[Problem, ProximalState]):
         else:
             state.losses = respond(problem.loss, state.z, 0.0, *arguments)[0]
             alpha = state.alpha
-        found, lengths = operator.beyond(alpha, terms.lam), operator.column_lengths()
-        v, certain = found.v.copy(), found.certain
+        beyond, lengths = operator.beyond(alpha, terms.lam), operator.column_lengths()
+        v, certain = beyond.v.copy(), beyond.certain
         slopes_of(operator.vectors, np.flatnonzero(certain & (state.w[: v.size] != 0.0)), alpha, v)
         if height := problem.penalised_column:
             v, certain = np.append(v, height * alpha.sum()), np.append(certain, False)

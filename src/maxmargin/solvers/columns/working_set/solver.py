@@ -59,7 +59,7 @@ class WorkingSet(Solver[Problem, SetState]):
         if reason is None and isinstance(problem, Problem):
             if not isinstance(problem.loss, Squared):
                 return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
-            if problem.intercept == "penalised":
+            if problem.penalised_column:
                 return "its intercept is free or zero, not penalised"
             if Terms.of(problem) is None:
                 return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"

@@ -9,7 +9,9 @@ from typing import cast
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from maxmargin.operators.stored import StoredKernel
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.programs import Program as StoredProgram
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.kernels.active_set.loops import (
     DEPENDENT,
@@ -26,7 +28,7 @@ from maxmargin.solvers.kernels.active_set.loops import (
     exchange,
     gather,
 )
-from maxmargin.solvers.kernels.stored_blocks import solve_blocks
+from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 from maxmargin.solvers.solver import State
 
 PRECISION = 4e-15  # of the slopes, relative to their size: smaller violations are rounding
@@ -39,7 +41,13 @@ REFINEMENTS = 3  # of a solution of linear equations
 EXCHANGES = 2_000_000  # kernel values times changes that a round is worth, and ...
 FEWEST_CHANGES = 16  # ... at least so many changes
 ROUGH = 1e-3  # relative gap at which the partition is nearly known
-FIRST_BLOCK, LARGEST_BLOCK, ROUGH_BLOCKS = 64, 512, 24  # of steps on pairs, before the first linear equations
+LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK = 512, 24, 3e7  # of steps on pairs, before the first linear equations
+
+
+def stored_program(p: Program) -> StoredProgram:
+    """The same program, as steps on pairs like it."""
+    everything = np.array([0, p.K.shape[0], 0, 0])
+    return StoredProgram(everything, p.sample, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals, False)
 
 
 class Phase(Enum):
@@ -71,12 +79,12 @@ class ActiveSetState(State):
     drift: float = 0.0  # the largest that was seen
     idle: int = 0
     attempts: int = 0  # to get more digits, after everything was done
-    last_block: Array = None  # type: ignore[assignment]
+    precision: float = PRECISION  # of the slopes, relative to their size: smaller violations are none
+    rounds: int = ROUNDS  # with many changes at once
 
     def __post_init__(self) -> None:
         p = self.program
         self.status = np.where(self.a <= p.low, LOW, np.where(self.a >= p.high, HIGH, FREE)).astype(np.int8)
-        self.last_block = np.zeros(self.a.size, dtype=np.bool_)
 
     @property
     def exhausted(self) -> bool:
@@ -96,17 +104,19 @@ class ActiveSetState(State):
     def least(self) -> float:
         """Violations up to this are rounding."""
         p = self.program
-        return PRECISION * max(float(np.abs(p.q).max(initial=0.0)), float(np.abs(self.f).max(initial=0.0)), 1e-300)
+        return self.precision * max(float(np.abs(p.q).max(initial=0.0)), float(np.abs(self.f).max(initial=0.0)), 1e-300)
 
     def begin_roughly(self) -> None:
         """Steps on pairs, in one compiled call. Sets: ``a, f, status, phase``."""
         p = self.program
-        blocks, _, _, self.primal, self.dual, _ = solve_blocks(
-            p.K, p.sample, p.q, p.D, p.low, p.high, p.group, p.totals.size, p.totals, self.a, self.f, self.last_block,
-            ROUGH, FIRST_BLOCK, LARGEST_BLOCK, 0, 0, ROUGH_BLOCKS,
+        b = np.zeros(max(1, p.totals.size))
+        course = descend(
+            StoredKernel(p.K), stored_program(p), self.a, self.f, np.zeros(self.a.size, dtype=np.bool_), b, ROUGH,
+            Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK,
+            np.zeros(room_for(self.a.size, b.size)), 0.0,
         )  # fmt: skip
-        self.iterations += blocks
-        self.passes += blocks * min(1.0, FIRST_BLOCK / max(1, p.K.shape[0]))
+        self.iterations += course.blocks
+        self.passes += course.blocks * min(1.0, FIRST_BLOCK / max(1, p.K.shape[0]))
         self.__post_init__()
         self.phase = Phase.MANY
 
@@ -114,7 +124,7 @@ class ActiveSetState(State):
         """Rounds with many changes; where they lead nowhere, all is as it was. Sets: ``a, f, status, phase``."""
         before = self.a.copy(), self.f.copy(), self.status.copy()
         best, patience = self.a.size + 1, PATIENCE
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             self.iterations += 1
             changes = self._round()
             if changes == 0:
