@@ -260,6 +260,9 @@ def test_what_is_refused(options, words):
         Lasso(**options).fit(X, y)
     with pytest.raises(ValueError, match="l1_ratio"):
         ElasticNet(l1_ratio=1.5).fit(X, y)
+    for wrong in (X[:, 0], np.where(X > 2.0, np.nan, X), np.asfortranarray(np.where(X > 2.0, np.inf, X)), X[:0]):
+        with pytest.raises(ValueError, match=r"2D array|NaN|infinity|0 sample"):
+            Lasso().fit(wrong, y[: len(wrong)])
 
 
 def test_a_gram_matrix_is_accepted_and_changes_nothing():

@@ -67,7 +67,7 @@ class FewSolutions:
 
 def are_few(X: Any) -> bool:
     """Whether samples are dense, and few enough for all of this."""
-    if not isinstance(X, np.ndarray) or X.dtype != np.float64:
+    if not isinstance(X, np.ndarray) or X.dtype != np.float64 or X.ndim != 2:
         return False
     return X.size <= MOST_ENTRIES and 0 < X.shape[1] <= MOST_FEATURES
 

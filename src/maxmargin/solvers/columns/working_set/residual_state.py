@@ -17,6 +17,7 @@ from maxmargin.threads import go_on
 
 PAIR, ENTRY = 0.03, 4.0  # of an entry's time: a multiplication of a factorisation; what a sweep does with an entry
 FEWEST_SWEEPS, MOST_SWEEPS = 4, 200
+FEW_SAMPLES = 500  # up to here, a factor of any size costs little
 MOST_FACTORISED = 4000  # coefficients: beyond that there are only sweeps
 
 
@@ -42,13 +43,20 @@ class ResidualState(SetState):
         if room > self.index.shape[1]:
             self.numbers, self.index = np.empty((4, max(room, n + 1))), np.empty((2, room), dtype=np.int64)
             self.memory[SUPPORT] = 0
-        # Without a ridge, more columns than samples depend on each other.
-        largest = min(room, MOST_FACTORISED if self.terms.mu > 0.0 else n + 1)
-        if largest * largest > self.A.size:
-            self.A, self.memory[SUPPORT] = np.empty(largest * largest), 0
         self.warm = self.warm or bool(w.any())
         self.slopes = np.zeros(w.size)
         slopes_of(self._held(), self.slopes)
+
+    def _make_room(self) -> None:
+        """For a factor. Sets: ``A``.
+
+        Without a ridge, more columns than samples depend on each other, and sweeps get rid of some: usually.
+        """
+        n = self.y.size
+        any_size = self.terms.mu > 0.0 or self.idle > 0 or n <= FEW_SAMPLES
+        largest = min(self.gram.W.size, MOST_FACTORISED if any_size else n + 1)
+        if largest * largest > self.A.size:
+            self.A, self.memory[SUPPORT] = np.empty(largest * largest), 0
 
     def _held(self) -> ResidualHeld:
         """The problem on the set at its coefficients."""
@@ -61,6 +69,7 @@ class ResidualState(SetState):
     def solve(self, stop: float) -> None:
         """Solve the problem on the set. Sets: ``w``, ``slopes``."""
         terms, W, held = self.terms, self.gram.W[: self.w.size], self._held()
+        self._make_room()
         c, low, high = self.c[W], terms.low[W], terms.high[W]
         b, steps, targets, work = self.numbers
         S, of_factor = self.index
