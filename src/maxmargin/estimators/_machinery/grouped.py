@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.fit import Solved
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, Task, View
+from maxmargin.estimators._machinery.results import Solved
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Columns, Matrix
 from maxmargin.parts.penalties import Groups
