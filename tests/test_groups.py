@@ -157,10 +157,10 @@ def test_the_answer_is_that_of_scikit_learn(alpha, fit_intercept):
     ):
         ours.set_params(tol=1e-10, fit_intercept=fit_intercept).fit(X, Y)
         theirs.set_params(tol=1e-14, max_iter=100_000, fit_intercept=fit_intercept).fit(X, Y)
-        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
-        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-5)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-5)
         np.testing.assert_array_equal(ours.coef_.any(axis=0), theirs.coef_.any(axis=0))
-        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-5)
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
         assert ours.coef_.shape == theirs.coef_.shape == (T, D)
         for model in (ours, theirs):
             assert certify(model, X, Y).relative_gap <= 1e-9

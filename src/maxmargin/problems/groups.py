@@ -14,7 +14,6 @@ any; ``alpha`` is ``A`` raveled, and ``b`` is 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -72,10 +71,10 @@ class GroupProblem:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return True
 
-    @cached_property
-    def feature_counts(self) -> Index:
-        """How many features each group has."""
-        return np.bincount(self.groups, minlength=self.penalty.prices.size)
+    @property
+    def convex(self) -> bool:
+        """Whether every local optimum is one: always."""
+        return True
 
     def conclusion(self, certificate: Certificate) -> Status | None:
         """Nothing: the gap says how far away the optimum is."""
