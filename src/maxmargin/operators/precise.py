@@ -140,7 +140,7 @@ class PreciseGram(Gram):
         return scale * z.high, abs(scale) * (z.slack + 2.0 * DOUBLE * np.abs(z.high))
 
     def _of_pairs(self, gram: KernelGram, w: Float) -> tuple[Float, Float]:
-        """From kernel values of twice the digits, tile by tile."""
+        """Value by value, in tiles of pairs; many of them by several threads."""
         kernel, support = gram.kernel, np.flatnonzero(w)
         out, d = np.zeros((3, self.n_samples)), gram.X.shape[1]
         step = max(1, int((TILE_PAIRS * 64 / max(1, d)) ** 0.5))
