@@ -71,11 +71,6 @@ class GroupProblem:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return True
 
-    @property
-    def convex(self) -> bool:
-        """Whether every local optimum is one: always."""
-        return True
-
     def conclusion(self, certificate: Certificate) -> Status | None:
         """Nothing: the gap says how far away the optimum is."""
         return None

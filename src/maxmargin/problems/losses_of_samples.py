@@ -83,6 +83,7 @@ class InterceptSlope(NamedTuple):
     s: Float
 
     def derivative(self, b: float) -> float:
+        """The sum of the slopes at ``b``, or zero where it is rounding."""
         total, size = 0.0, 0.0
         for i in range(self.z.shape[0]):
             g = self.s[i] * self.loss.slope(self.z[i] + b, self.y[i])
