@@ -60,6 +60,10 @@ figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minut
 	$(BIN)/python examples/house.py
 	$(BIN)/python examples/losses.py
 	$(BIN)/python examples/planets.py
+	$(BIN)/python examples/sparse_paths.py
+	$(BIN)/python examples/least_squares.py
+	$(BIN)/python examples/lasso_ridge.py
+	$(BIN)/python examples/stochastic.py
 	$(BIN)/python examples/more_data_less_work.py
 	$(BIN)/python examples/communication.py
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import sys
 from collections import Counter
 from functools import partial
@@ -207,6 +208,12 @@ def test_bounds_of_few_kernel_values_are_those_of_all(kernel, moved):
 
 # Fits -----------------------------------------------------------------------------------------------------------------
 
+
+def shifted_products(A, B):
+    """A kernel of the user."""
+    return A @ B.T + 1.0
+
+
 KINDS = [
     SVC(),
     SVC(kernel="linear", C=10.0),
@@ -214,7 +221,7 @@ KINDS = [
     SVC(kernel="poly", loss="squared_hinge", class_weight="balanced"),
     SVC(intercept="penalised"),
     SVC(kernel="linear", intercept=None),
-    SVC(kernel=lambda A, B: A @ B.T + 1.0),
+    SVC(kernel=shifted_products),
     NuSVC(nu=0.1),
     NuSVC(nu=0.3, gamma=2.0, multi_class="ovr"),
     NuSVC(nu=0.6, kernel="linear"),
@@ -234,7 +241,9 @@ KINDS = [
     LinearSVR(epsilon=0.2, loss="squared_epsilon_insensitive", intercept="free"),
     OneClassSVM(nu=0.2),
 ]
-every_kind = pytest.mark.parametrize("model", KINDS, ids=str)
+every_kind = pytest.mark.parametrize(
+    "model", KINDS, ids=lambda model: re.sub(r"<function (\w+) at \w+>", r"\1", str(model))
+)
 
 
 def iris(dtype=np.float64):
@@ -321,7 +330,7 @@ def test_equal_fits_give_equal_bits_whatever_was_in_memory():
         {"solver": "decomposition"},
         {"C": np.inf},
     ],
-    ids=str,
+    ids=lambda options: next(iter(options)),
 )
 def test_the_loop_is_for_who_asks_for_it(options):
     X, y = iris()

@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import SVC, DistributedSVC, LinearSVC
+from maxmargin import SVC, DistributedSVC, LinearSVC, Ridge, SparseSelector
 from maxmargin.cli import main
 from maxmargin.cli.arguments import parser
 from maxmargin.cli.output import OPTIONS, plain, sentence
@@ -382,6 +382,15 @@ def test_certify_recomputes_the_gap(run, table, files):
     for name, certificate in zip(verdict.names, verdict.certificates, strict=True):
         assert name in out
         assert f"{certificate.primal:.10g}" in out
+
+
+@pytest.mark.parametrize("command", ["predict", "certify"])
+@pytest.mark.parametrize("model", [Ridge(), SparseSelector(max_features=1)], ids=["Ridge", "SparseSelector"])
+def test_models_without_classes_are_refused(run, command, model):
+    save_model(model.fit(IRIS[:, :3], IRIS[:, 3]), "model.mm")
+    code, _, err = run(command, "@iris.csv", "model.mm")
+    assert code == 2
+    assert f"{type(model).__name__} does not tell classes" in " ".join(err.split())
 
 
 def test_certify_json_and_exit_codes(run, tmp_path, files):

@@ -69,3 +69,12 @@ def test_a_fit_takes_sparse_columns_as_they_are(layout):
     np.testing.assert_allclose(view.of(regression_task(Y, S)).adjoint(Y), stored.T @ Y, rtol=1e-12)
     part = view.of(regression_task(Y[:20], S[:20]))
     np.testing.assert_allclose(part.adjoint(Y[:20]), stored[:20].T @ Y[:20], rtol=1e-12)
+
+
+def test_columns_that_are_separated_know_nothing_yet():
+    columns = Columns(X)
+    columns.first_products(Y)
+    other = columns.separate()
+    assert other.read == 0.0
+    np.testing.assert_allclose(other.beyond(Y, 1.0).v, X.T @ Y)
+    np.testing.assert_allclose(columns.first_products(Y), other.first_products(Y))

@@ -5,15 +5,17 @@ import math
 import re
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.special import xlogy
 
 from maxmargin import SVC
-from maxmargin.parts import losses
-from maxmargin.solvers import SOLVERS
+from maxmargin.parts import losses, penalties
+from maxmargin.solvers import SOLVERS, TextbookSGD
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "maxmargin"
@@ -173,6 +175,19 @@ def test_the_figure_of_the_losses_is_drawn_from_their_methods(example, tmp_path)
     assert np.array_equal(np.isnan(dual_of_hinge), (margins < 0.0) | (margins > 1.0))
 
 
+def test_the_figure_of_sparse_paths_shows_what_was_computed(example, tmp_path):
+    """3-15, 3-16: path, curve and subsets are the library's, and the tangent touches the curve."""
+    module = example("sparse_paths")
+    path, curve, best, refitted = module.main(["--figures", str(tmp_path)])
+    assert (tmp_path / "sparse_paths.svg").stat().st_size < 150_000
+    assert path.certificate(1.0).relative_gap < 1e-9
+    found = curve.penalised(module.PRICE * curve.lambdas[0])
+    t = np.linspace(0.0, curve.norms[-1], 101)
+    assert np.all(curve.error_at(t) >= found.error - found.lam * (t - found.norm) - 1e-9 * curve.errors[0])
+    assert np.all(refitted >= best.errors[1:] * (1.0 - 1e-9))
+    assert refitted[-1] == pytest.approx(best.errors[-1])
+
+
 def test_more_data_is_less_work_for_a_stream_and_more_for_newton(example, tmp_path):
     module = example("more_data_less_work")
     study = module.main(["--quick", "--figures", str(tmp_path)])
@@ -223,3 +238,113 @@ def test_what_the_clients_of_saddle_send_is_what_theory_says(example, tmp_path):
         assert ones[0].total < ones[1].total
     assert found["d", module.PAPER][1].total > 10.0 * found["d", module.PRACTICAL][1].total
     assert (tmp_path / "communication.svg").stat().st_size < 150_000
+
+
+def test_the_regimes_of_the_step_are_those_of_the_theory(example):
+    """Seed items 3-04 to 3-06: paths drawn by the solver and, where it refuses, from the recursion of the error."""
+    module = example("least_squares")
+    plane, paths, refusal = module.regimes()
+    assert f"0 < step < 2 / |A^T S A + lam I| = {2.0 / plane.norm:.6g}" in refusal
+    errors = {name: np.linalg.norm(path - plane.best, axis=1) for name, path in paths.items()}
+    assert errors["right"][-1] < 0.02 * errors["right"][0]
+    assert 0.3 * errors["too small"][0] < errors["too small"][-1] < errors["too small"][0]
+    assert np.all(np.diff(plane.cost(paths["too big"])[-4:]) > 0.0)
+    step = module.REGIMES["too small"] / plane.norm
+    for k, w in enumerate(paths["too small"]):
+        np.testing.assert_allclose(w - plane.best, plane.error_after(k, step, np.zeros(2)), atol=1e-12)
+
+
+def test_majorisers_of_the_figure_touch_and_lie_above(example):
+    """Seed items 3-07 and 3-09."""
+    module = example("least_squares")
+    w = np.linspace(-3.0, 5.0, 401)
+    path = module.majorised()
+    for there, following in pairwise(path):
+        above = module.majoriser(w, there)
+        assert np.all(above >= module.on_a_line(w) - 1e-12)
+        assert module.majoriser(there, there) == pytest.approx(module.on_a_line(there))
+        assert module.majoriser(following, there) <= above.min() + 1e-12  # where the solver went
+    assert np.all(np.diff(module.on_a_line(path)) < 0.0)
+
+
+def test_balls_touch_where_linear_programming_says(example):
+    """Seed item 3-15: the smallest 1-norm is at a corner, the smallest 2-norm at ``A^+ d``."""
+    module = example("least_squares")
+    (a, d), (corner, nearest) = module.BALLS, module.touching_points()
+    program = linprog(np.ones(4), A_eq=[[*a, *-a]], b_eq=[d])
+    np.testing.assert_allclose(corner, program.x[:2] - program.x[2:], atol=1e-12)
+    np.testing.assert_allclose(nearest, np.linalg.pinv(a[None]) @ [d], atol=1e-12)
+    assert np.count_nonzero(corner) == 1
+    assert np.count_nonzero(nearest) == 2
+
+
+def test_descent_in_turns_with_shrinkage(example):
+    """Seed items 3-13 and 3-20: toward the origin, or toward the axes by a constant, where it stays."""
+    module = example("least_squares")
+    plane, lam = module.Plane.around((1.9, 0.3), (1.0, 0.75), 0.6), 0.9
+    tau, start = 0.55 / plane.norm, np.array([-0.7, 2.3])
+    path, z = module.in_turns(penalties.L2(lam), plane, tau, start, 10)
+    np.testing.assert_allclose(path[1:], z / (1.0 + lam * tau), rtol=1e-12)
+    path, z = module.in_turns(penalties.L1(lam / 2.0), plane, tau, start, 10)
+    np.testing.assert_allclose(path[1:], np.sign(z) * np.maximum(np.abs(z) - lam * tau / 2.0, 0.0), atol=1e-12)
+    assert path[-1, 1] == 0.0
+
+
+def test_every_step_of_the_staircase_is_along_an_axis_and_down(example):
+    """Seed item 4-11."""
+    module = example("least_squares")
+    plane, corners = module.staircase()
+    moves = np.diff(corners, axis=0)
+    assert np.all(np.count_nonzero(moves, axis=1) == 1)
+    assert np.all(np.diff(plane.cost(corners) + 1e-3 * (corners**2).sum(axis=1)) < 0.0)
+
+
+def test_lasso_against_ridge_as_the_page_has_it(example, tmp_path):
+    """Seed items 3-14, 3-17 and 3-18: sparse, a small error of the model; ridge: neither, but good predictions."""
+    module = example("lasso_ridge")
+    found = module.main(["--figures", str(tmp_path)])
+    assert module.table_of(found) in (ROOT / "docs" / "least_squares.md").read_text(encoding="utf-8")
+    lasso, debiased, ridge, nothing = found.best
+    assert np.count_nonzero(lasso.w) < 30
+    assert np.count_nonzero(ridge.w) == found.truth.size
+    assert debiased.model_error < lasso.model_error < 0.2 * ridge.model_error
+    assert ridge.prediction_error < 0.1 * ridge.model_error < nothing.prediction_error
+    A, target, _ = module.planted(150, 160, module.SUPPORT, module.NOISE, seed=4, alike=module.ALIKE)
+    for fit in found.lasso[5:20]:  # least squares on the selected features fits better, and leaves nothing of them
+        after = module.debiased(A, target, fit.w)
+        rest = target - A @ after
+        assert np.linalg.norm(rest) <= np.linalg.norm(target - A @ fit.w)
+        np.testing.assert_allclose(A[:, fit.w != 0.0].T @ rest, 0.0, atol=1e-10)
+    residuals = [np.linalg.norm(target - A @ fit.w) for fit in found.lasso]
+    assert np.all(np.diff(residuals) < 1e-6)  # seed item 3-16: the constraint that belongs to each strength
+    assert (tmp_path / "lasso_ridge.svg").stat().st_size < 150_000
+
+
+def test_every_method_of_the_figure_goes_to_the_optimum(example, tmp_path):
+    """Certified gaps; and seed item 3-37: no coefficient of the textbook's SGD is zero, proximal steps find zeros."""
+    courses = example("least_squares").main(["--quick", "--figures", str(tmp_path)])
+    for course in (course for courses_of in courses.values() for course in courses_of.values()):
+        assert min(course.gaps) < 0.5 * course.gaps[0]
+    assert courses["LASSO"]["working_set"].gaps[-1] <= 1e-10
+    assert courses["LASSO"]["sgd_textbook"].zeros == 0 < courses["LASSO"]["sgd"].zeros
+    for name in ("landweber", "majoriser", "sparse_geometry", "least_squares_work"):
+        assert (tmp_path / f"{name}.svg").stat().st_size < 150_000
+
+
+def test_orders_of_stochastic_steps(example, tmp_path):
+    """Seed items 3-33, 3-34 and 3-36: without replacement is better, and a mean step is one of the whole gradient."""
+    module = example("stochastic")
+    assert module.main(["--figures", str(tmp_path)]).stat().st_size < 150_000
+    found = module.courses()
+    last = {key: course[-8:].mean() for key, course in found.items()}
+    assert last[1.0, "permutation"] < last[1.0, "cyclic"] < last[1.0, "uniform"]
+    for order in module.ORDERS:
+        assert last[1.0, order] < 0.1 * last[0.0, order]
+        assert last[0.0, order] > 0.01  # a neighbourhood
+    A, d, single, _ = module.walk(1)
+    problem, solver = module.posed(penalties.L2(module.LAM), A, d), TextbookSGD("cyclic", step=0.06)
+    state = solver.advance(problem, solver.start(problem, None), 1)
+    np.testing.assert_allclose(single[-1], state.theta, atol=1e-12)
+    w = np.array([0.3, -0.2])
+    mean = np.mean([-(t - x @ w) * x + module.LAM / 20 * w for x, t in zip(A, d, strict=True)], axis=0)
+    np.testing.assert_allclose(mean, (A.T @ (A @ w - d) + module.LAM * w) / 20, atol=1e-12)

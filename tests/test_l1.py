@@ -60,7 +60,7 @@ def test_the_optimum_is_that_of_scikit_learn_and_the_referee_agrees(kind, settin
     theirs = getattr(module, kind.__name__)(C=C, **settings, **only_theirs)
     fitted_by_scikit_learn(theirs, X, y, WEIGHTS)
     assert ours.status_ is Status.CONVERGED
-    assert ours.solution_.solver == "smoothed"
+    assert ours.solution_.solver == "proximal_newton"
 
     s = C * WEIGHTS
     if settings.get("class_weight") == "balanced":
@@ -158,7 +158,7 @@ def test_columns_as_they_come():
 
 def test_a_fit_that_is_cut_short_says_so(two):
     X, y = two
-    model = LinearSVC(penalty="l1", max_iter=100, warm_start=True)
+    model = LinearSVC(penalty="l1", max_iter=2, warm_start=True)
     with pytest.warns(UserWarning, match="Stopped at the iteration limit"):
         model.fit(X, y)
     assert model.status_ is Status.MAX_ITER

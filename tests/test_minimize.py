@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,13 +19,15 @@ import clocks
 import referee
 import zoo
 from maxmargin import Point, Problem, Record, Status, _jit, minimize
+from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import HISTORY_LENGTH
 from maxmargin.loop.progress import ProgressLine
 from maxmargin.operators import KernelGram, PrecomputedGram, Rows
 from maxmargin.parts.losses import Hinge
 from maxmargin.parts.penalties import L2
+from maxmargin.problems.point import Certificate
 from maxmargin.solvers import SMO, Decomposition, DualCoordinate, Solver
-from maxmargin.threads import Workers
+from maxmargin.threads import Workers, go_on
 
 CASE = zoo.machine("small", *zoo.blobs(30, 3, seed=0, apart=0.5))
 PROBLEM = CASE.build()
@@ -585,6 +587,72 @@ def test_ctrl_c_by_the_book():
         "own handler",  # a handler of the user's is left in place
         "MAX_ITER True",
     ]
+
+
+def test_without_a_bound_the_lowest_value_is_kept():
+    assert Certificate(3.0, -math.inf).rank < Certificate(5.0, -math.inf).rank
+    assert Certificate(5.0, 4.0).rank < Certificate(3.0, -math.inf).rank
+    assert Certificate(3.0, -math.inf).rank < Certificate(1.0, 2.0).rank  # which contradicts itself
+
+
+class Pressed(Interrupts):
+    """Somebody has been waiting for an answer to Ctrl-C since the first solver started."""
+
+    @property
+    def waiting(self):
+        return math.inf if self.pending else -math.inf
+
+
+def pressed_while(interrupts, step):
+    """A solver during whose start, or during whose first certificate, Ctrl-C is pressed."""
+
+    class Pressing(Fake):
+        def start(self, problem, warm):
+            if step == "start":
+                interrupts.pending = True
+            go_on()
+            return FakeState()
+
+        def point(self, problem, state):
+            interrupts.pending = True
+            return self.points(state.rounds)
+
+    class Certifying:
+        separable, convex, conclusion = True, True, PROBLEM.conclusion
+
+        def certify(self, point):
+            go_on()
+            return PROBLEM.certify(point)
+
+    return Certifying(), Pressing(lambda rounds: worse(0.5**rounds))
+
+
+@pytest.mark.parametrize("step", ["start", "certificate"])
+def test_ctrl_c_before_there_is_anything_to_return(step):
+    """It ends the fit; but where an earlier problem was solved, the next one has a point for it."""
+    interrupts = Pressed()
+    with pytest.raises(KeyboardInterrupt):
+        minimize(*pressed_while(interrupts, "start"), interrupts=interrupts)
+    interrupts = Pressed()
+    minimize(PROBLEM, Fake(lambda rounds: ZERO), max_iter=1, interrupts=interrupts)
+    solution = minimize(*pressed_while(interrupts, step), interrupts=interrupts)
+    assert solution.status is Status.INTERRUPTED
+    assert math.isfinite(solution.certificate.gap)
+
+
+def test_no_bound_for_want_of_convexity_is_named():
+    """But where rounding is why there is no bound, the fit has stalled."""
+    indefinite = PrecomputedGram(np.diag(np.array([1.0, -1.0])))
+    for operator, status in ((indefinite, Status.NOT_CONVEX), (PrecomputedGram(np.eye(2)), Status.STALLED)):
+        problem = Problem(operator, np.array([1.0, -1.0]), Hinge(), L2(1.0), np.ones(2), "free")
+
+        class Unbounded(type(problem)):
+            def certify(self, point):
+                return Certificate(2.0, -math.inf)
+
+        problem = Unbounded(*(getattr(problem, one.name) for one in fields(problem)))
+        still = Fake(lambda rounds: Point(np.zeros(2), 0.0, np.zeros(2)), exhausted=lambda rounds: rounds == 3)
+        assert minimize(problem, still).status is status
 
 
 def test_fits_from_other_threads():

@@ -50,10 +50,10 @@ KERNELS = {
 # First-order methods need millions of steps where columns or weights have very different sizes; pivoting needs
 # thousands where the dual is far from definite.
 SLOW = ("dual_coordinate", "blocks", "cocoa", "smo", "block_smo", "decomposition", "pivoting", "saddle", "frank_wolfe")
-SLOW += ("kernel_coordinate", "conjugate_gradients")
+SLOW += ("kernel_coordinate", "conjugate_gradients", "landweber", "proximal_gradient", "fista", "coordinate_descent")
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
-HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "subgradient", "gilbert")
+HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "sgd_textbook", "subgradient", "gilbert")
 
 
 def kernel_matrix(kernel: Any, X: Any, Z: Any) -> np.ndarray:
@@ -291,6 +291,7 @@ def _degenerate():
     yield machine("weights 1:1000, logistic", overlapping, y, loss=("logistic", 1.0), s=rare)
     yield from _bounded()
     yield from _columns()
+    yield from _smooth_columns()
     yield machine("large targets", overlapping, 1e3 * y + 1e4, loss=("squared", 1.0))
 
 
@@ -334,8 +335,57 @@ def _columns():
         for layout in ("columns", "csc"):
             yield columns(f"positive {name}, {layout}", X, y, ("bounded", 4.0, ratio, *positive), layout, s=weights)
             yield columns(f"bounded {name}, {layout}", X, y, ("bounded", 1.0, ratio, *narrow), layout, intercept=None)
+    for intercept in ("free", None):
+        yield columns(f"ridge, intercept {intercept}", X, y, ("l2", 4.0), s=weights, intercept=intercept)
+        yield columns(f"ridge, csc, intercept {intercept}", X, y, ("l2", 4.0), "csc", s=some, intercept=intercept)
     yield columns("bounded ridge", X, y, ("bounded", 1.0, 0.0, *narrow))
     yield columns("bounds alone", X, y, ("bounded", 0.0, 1.0, *narrow))
+
+
+def _smooth_columns():
+    """Other losses without kinks with such a penalty, on columns of every kind."""
+    X, y = blobs(40, 12, seed=26, apart=0.5)
+    X[np.abs(X) < 0.4] = 0.0
+    wide, wide_y = blobs(25, 60, seed=27)
+    t = line(40, 12, seed=28)[1]
+    weights = np.random.default_rng(29).uniform(0.2, 2.0, size=40)
+    narrow = np.full(12, -0.2), np.full(12, 0.3)
+    nets = {"l1": ("l1", 1.5), "elastic net": ("elastic net", 2.0, 0.6)}
+
+    def columns(name, X, y, loss="logistic", penalty=nets["l1"], layout="columns", **options):
+        shape = {"huber hinge": 0.5, "squared epsilon": 0.1}.get(loss, 1.0)
+        label = f"{loss} by {layout}, {name}"
+        return machine(label, X, y, loss=(loss, shape), penalty=penalty, layout=layout, **options)
+
+    for loss in ("logistic", "squared hinge", "huber hinge", "squared epsilon"):
+        targets = t if loss == "squared epsilon" else y
+        for intercept in ("free", "penalised", None):
+            for layout in ("columns", "csc"):
+                options = {"layout": layout, "intercept": intercept, "scale": 2.0}
+                yield columns(f"l1, intercept {intercept}", X, targets, loss, s=weights, **options)
+            yield columns(f"elastic net, intercept {intercept}", X, targets, loss, nets["elastic net"],
+                          intercept=intercept)  # fmt: skip
+            yield columns(f"bounded, intercept {intercept}", X, targets, loss, ("bounded", 1.0, 0.3, *narrow),
+                          intercept=intercept)  # fmt: skip
+        yield columns("bounded ridge", X, targets, loss, ("bounded", 1.0, 0.0, *narrow), "csc")
+        yield columns("weak", X, targets, loss, ("l1", 1e-2))
+    for loss in ("logistic", "squared hinge"):
+        yield columns("wide", wide, wide_y, loss)
+        yield columns("weak and wide", wide, wide_y, loss, ("l1", 1e-2), "csc")
+        yield columns("weights 1:1000", X, y, loss, s=np.where(y > 0.0, 1.0, 1e-3))
+        yield columns("zero weights", X, y, loss, s=np.where(np.arange(40) % 3 == 0, 0.0, weights))
+        yield columns("no weight at all", X, y, loss, s=0.0)
+        yield columns("strong", X, y, loss, ("l1", 1e3))
+        yield columns("float32", X, y, loss, dtype=np.float32)
+        yield columns("CSC float32", X, y, loss, layout="csc", dtype=np.float32)
+        yield columns("duplicated columns", np.hstack([X, X]), y, loss)
+        yield columns("opposite columns", np.hstack([X, -X]), y, loss)
+        flat = X * (np.arange(12) % 3 > 0) + (np.arange(12) % 6 == 0)
+        yield columns("constant and zero columns", flat, y, loss)
+        yield columns("columns 1e4 apart", X * np.where(np.arange(12) == 0, 1e4, 1.0), y, loss)
+        yield columns("far from the origin", X + 100.0, y, loss)
+        yield columns("one sample, no intercept", X[:1], y[:1], loss, ("l1", 0.1), intercept=None)
+        yield columns("separable", X + 5.0 * y[:, None] * (np.arange(12) == 0), y, loss, ("l1", 1e-3))
 
 
 def _bounded():
@@ -373,7 +423,7 @@ def _kernels():
     yield machine("kernel rbf, tiny C", X, y, kernel="rbf", s=1e-6)
     for kernel in ("sigmoid", "sigmoid of negative trace"):
         for intercept in ("free", None):
-            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate")
+            hard_for = ("smo", "block_smo", "decomposition", "kernel_coordinate", "active_set")
             options = {"intercept": intercept, "hard_for": hard_for, "convex": False}
             yield machine(f"kernel {kernel}, intercept {intercept}", X, y, kernel=kernel, **options)
 

@@ -147,6 +147,11 @@ def compiled_exactly(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", Compiled(function, fastmath=False))
 
 
+def inlined_exactly(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a few operations that keep their order and are copied into their callers, whose loops become vector code."""
+    return cast("Callable[P, R]", Compiled(function, fastmath=False, forceinline=True))
+
+
 def compiled_methods(cls: Class) -> Class:
     """Let compiled loops call the public methods of a ``NamedTuple`` class.
 

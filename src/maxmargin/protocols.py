@@ -111,6 +111,9 @@ class Vectors(Protocol):
     def dot(self, i: int, w: Float) -> float:
         """Inner product of vector ``i`` with the dense vector ``w``."""
 
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        """Inner product of vector ``i`` with ``w``, where each entry has a weight."""
+
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
         """Inner product of vector ``i`` with ``w`` after its entries were moved towards zero by ``level``."""
 
@@ -134,6 +137,12 @@ class Vectors(Protocol):
 
     def squared_length(self, i: int) -> float:
         """Squared Euclidean norm of vector ``i``."""
+
+    def add_weighted(self, i: int, step: float, weights: Float, w: Float) -> None:
+        """``w += step * weights * vector i``, entry by entry."""
+
+    def weighted_square(self, i: int, weights: Float) -> float:
+        """The same with a weight for each entry."""
 
 
 @runtime_checkable

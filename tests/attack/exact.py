@@ -99,7 +99,7 @@ class RowSpace:
 class KernelSpace:
     """Functions ``sum_j a_j k(x_j, .)`` at the samples; a matrix that is not convex proves nothing about the dual."""
 
-    def __init__(self, gram):
+    def __init__(self, gram, given=False):
         self.gram, self.n = gram, gram.nrows()
         values = np.array([[float(v) for v in row] for row in gram.tolist()])
         self.sizes = np.abs(values)
@@ -108,6 +108,7 @@ class KernelSpace:
         smallest = float(np.linalg.eigvalsh(0.5 * (values + values.T) / largest).min()) if self.finite else -math.inf
         self.convex = smallest > -1e-8  # beside the largest entry: what users' own rounding may amount to
         self.dent = max(0.0, -smallest - 1e-14 * self.n) * largest if self.convex else math.inf
+        self.dent += 1e-15 * self.n * largest if given else 0.0  # may be as little below zero and not be seen
         self.dent += float(np.abs(values - values.T).max(initial=0.0))  # as little as asymmetry may change
 
     def expansion(self, a):
@@ -181,6 +182,21 @@ def slopes(loss, z, y):
 
 
 @dataclass
+class Limits:
+    """The smallest and the largest value of all coefficients; beyond the squares of ``reach`` nothing is claimed."""
+
+    low: float
+    high: float
+    reach: list | None = None
+
+    def hold(self, w):
+        return all(not (v < self.low or v > self.high) for v in w)
+
+    def within_reach(self, w):
+        return self.reach is None or all(square(v) <= end for v, end in zip(w, self.reach, strict=True))
+
+
+@dataclass
 class Machine:
     """``sum_i s_i loss(f(x_i) + b, y_i) + R(f)``; a penalised intercept adds ``R(b / scale)``."""
 
@@ -191,9 +207,16 @@ class Machine:
     penalty: tuple = ("l2", arb(1))  # name, strength, share of the L1 norm
     intercept: str | None = "free"
     scale: arb = field(default_factory=lambda: arb(1))
+    limits: Limits | None = None
+
+    def claimed(self, f):
+        """Whether the dual value is said to be below that of a function."""
+        return self.limits is None or (self.limits.hold(f.w) and self.limits.within_reach(f.w))
 
     def norm(self, f, b):
         name, lam, *ratio = self.penalty
+        if name == "none":
+            return arb(0)
         length, w = f.square, f.w
         if self.intercept == "penalised":
             length, w = length + square(b / self.scale), [*w, b / self.scale]
@@ -245,7 +268,7 @@ class Machine:
     def program(self):
         """The dual, if it is a quadratic program."""
         name, p = self.loss
-        if self.penalty[0] != "l2" or name == "logistic":
+        if self.penalty[0] != "l2" or name == "logistic" or self.limits is not None:
             return None
         lam, n = self.penalty[1], self.space.n
         shift = square(self.scale) if self.intercept == "penalised" else arb(0)

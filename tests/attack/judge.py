@@ -9,6 +9,10 @@ import posing
 from active_set import ActiveSet
 from exact import arb, lower, upper
 
+import least_squares
+
+PREDICTED = 1e-9  # of the terms of a score: what rounding may change
+
 
 @dataclass
 class Finding:
@@ -70,8 +74,28 @@ def _bandwidth(case, fit):
     if case.estimator not in posing.KERNEL_MACHINES or fit.model.kernel == "precomputed":
         return
     true = posing.exact_gamma(case, fit.model)
-    if not abs(float(true) - fit.model._gamma) <= 1e-8 * abs(float(true)):
+    if true is not None and not abs(float(true) - fit.model._gamma) <= 1e-8 * abs(float(true)):
         yield Finding("gamma", "any", f"{fit.model.gamma!r} is {fit.model._gamma:.8g}", f"{float(true):.8g}")
+
+
+def _mispredicted(case, model, question, f, b):
+    """What the model predicts for its own samples if that is not the function that is judged."""
+    several = len(model.solutions_) > 1 and case.estimator not in posing.LEAST_SQUARES
+    if several or isinstance(f, list) or getattr(model, "multi_class", "") == "multinomial":
+        return None
+    try:
+        scores = (model.decision_function if hasattr(model, "decision_function") else model.predict)(case.X)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    scores = np.asarray(scores, dtype=np.float64)
+    scores = scores[:, question.k] if scores.ndim > 1 else scores
+    exact = np.array([float(z + b) for z in f.scores])
+    apart = np.abs(scores[question.members] - exact)
+    allowed = PREDICTED * (f.reach + abs(float(b))) + 1e-290
+    worst = int(np.argmax(np.where(np.isfinite(exact), apart - allowed, -np.inf)))
+    if apart[worst] <= allowed[worst] or not np.isfinite(exact).any():
+        return None
+    return f"sample {worst} scores {scores[question.members][worst]:.12g}, in exact arithmetic {exact[worst]:.12g}"
 
 
 @dataclass
@@ -86,11 +110,13 @@ class _Answer:
     value: arb
     slack: float
     separates: bool
-    dent: float  # what slightly negative eigenvalues of a user's kernel matrix may change
+    claimed: bool  # whether dual values are said to be below its value
+    within: bool  # the limits of its coefficients
+    misses: str | None  # what is wrong with its predictions
 
     @property
     def scale(self):
-        return max(abs(self.certificate.primal), abs(self.certificate.dual))
+        return max(abs(self.certificate.primal), abs(self.certificate.dual), self.certificate.least)
 
 
 class _Bench:
@@ -99,6 +125,7 @@ class _Bench:
     def __init__(self, case, question, fits, seconds):
         self.question, self.problem, self.seconds = question, question.problem, seconds
         self.space = question.problem.space
+        self.size = 0.0  # of the largest dual variables, added up
         self.answers = [self._answer(case, fit) for fit in fits]
         self.best, self.by = self._best(fits)
 
@@ -112,12 +139,18 @@ class _Bench:
         separates = hasattr(problem, "separates") and problem.separates(f, b)
         status = solution.status.name
         alpha = solution.point.alpha
-        dent = getattr(self.space, "dent", 0.0) * (0.0 if alpha is None else float(np.abs(alpha).sum()) ** 2)
-        return _Answer(fit.solver, status, solution.tol, solution.certificate, verdict, value, slack, separates, dent)
+        self.size = max(self.size, 0.0 if alpha is None else float(np.abs(alpha).sum()))
+        claimed, limits = getattr(problem, "claimed", lambda f: True)(f), getattr(problem, "limits", None)
+        within, misses = limits is None or limits.hold(f.w), _mispredicted(case, fit.model, self.question, f, b)
+        about = separates, claimed, within, misses
+        return _Answer(fit.solver, status, solution.tol, solution.certificate, verdict, value, slack, *about)
 
     def _best(self, fits):
-        known = [(answer.value, f"the function of solver={answer.solver!r}") for answer in self.answers]
-        known += [(self.problem.primal(f, b), "the zero function") for f, b in self.problem.zero()]
+        claimed = getattr(self.problem, "claimed", lambda f: True)
+        known = [
+            (answer.value, f"the function of solver={answer.solver!r}") for answer in self.answers if answer.claimed
+        ]
+        known += [(self.problem.primal(f, b), "the zero function") for f, b in self.problem.zero() if claimed(f)]
         if self.space.convex and getattr(self.space, "finite", True):
             known += [(value, "the exact optimum") for value in self._references(fits)]
         known = [(value, by) for value, by in known if value.is_finite()]
@@ -125,6 +158,10 @@ class _Bench:
 
     def _references(self, fits):
         """The value of an exact solution, where one can be found."""
+        if least_squares.applies(self.problem):
+            f, b = least_squares.minimum(self.problem)
+            if self.problem.claimed(f):
+                yield self.problem.primal(f, b)
         if newton.applies(self.problem):
             f, b = posing.function_of(fits[0].model, self.question)
             w, b = newton.minimum(self.problem, f.w, b, self.seconds)
@@ -143,9 +180,16 @@ class _Bench:
             a, multipliers = ActiveSet(program, start).solve(self.seconds)
         except ZeroDivisionError:
             return
+        self.size = max(self.size, sum(abs(float(v)) for v in a))
         if all(b is not None for b in multipliers):
             f, b = self.problem.of_dual(program.expansion(a), multipliers)
             yield self.problem.primal(f, b)
+
+    @property
+    def dent(self):
+        """What slightly negative eigenvalues of a user's kernel matrix may change."""
+        dent = getattr(self.space, "dent", 0.0)
+        return dent * (2.0 * min(self.size, 1e150)) ** 2 if dent > 0.0 else 0.0
 
     def findings(self):
         for answer in self.answers:
@@ -155,6 +199,10 @@ class _Bench:
     def _lies(self, answer):
         c, tiny = answer.certificate, answer.slack
         yield from self._interval(answer, c, "")
+        if not answer.within:
+            yield Finding("outside of the limits", answer.solver, f"{self.problem.limits}", "a coefficient is beyond")
+        if answer.misses is not None:
+            yield Finding("prediction", answer.solver, "scores of the samples of the fit", answer.misses)
         if answer.status == "NOT_SEPARABLE":
             parted = [other.solver for other in self.answers if other.separates]
             if parted or (hasattr(self.problem, "separates") and self.best < -tiny):
@@ -182,7 +230,7 @@ class _Bench:
             )
         if not self.space.convex and c.dual > -math.inf:
             yield Finding(f"{who}dual of an indefinite kernel", answer.solver, f"a bound of {c.dual:.6g}", "none")
-        elif c.dual - c.dual_error > upper(self.best) + tiny + answer.dent:
+        elif c.dual - c.dual_error > upper(self.best) + tiny + self.dent:
             yield Finding(
                 f"{who}dual too large",
                 answer.solver,

@@ -26,7 +26,7 @@ def night(seed, first, count, seconds, max_time):
             number += 1
     finally:
         worker.stop()
-    print(f"{number - first} problems, {sum(kinds.values())} findings of {len(kinds)} kinds.")
+    print(f"{number - first} problems, {sum(kinds.values())} findings of {len(kinds)} kinds; --first {number} goes on.")
     for kind, times in kinds.most_common():
         print(f"{times:5d}  {', '.join(kind)}")
     return min(1, len(kinds))

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from exact import (
     KernelSpace,
+    Limits,
     Machine,
     Region,
     RowSpace,
@@ -24,8 +25,10 @@ from exact import (
     total,
 )
 
-KERNEL_MACHINES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
-NO_CLASSES = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor", "OneClassSVM")
+KERNEL_MACHINES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "KernelRidge")
+LEAST_SQUARES = ("Ridge", "RidgeCV", "RidgeClassifier", "LinearRegression", "KernelRidge")
+NO_CLASSES = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor", "OneClassSVM", "Ridge", "RidgeCV", "LinearRegression",
+              "KernelRidge")  # fmt: skip
 LOSSES = {
     "hinge": ("hinge", arb(1)),
     "perceptron": ("hinge", arb(0)),
@@ -88,7 +91,12 @@ def questions(case, model):
     for k, (members, y) in enumerate(_tasks(case.estimator, p, data)):
         s = [_weights(p, data)[i] for i in members]
         space = _space(case, p, model, data, members)
-        out.append(Question(k, members, _problem(case, p, data, space, [arb(float(v)) for v in y], s)))
+        labels = [arb(float(v)) for v in y]
+        if case.estimator in LEAST_SQUARES:
+            problem = _least_squares(case, p, data, space, labels, s, _alpha(model, p, k))
+        else:
+            problem = _problem(case, p, data, space, labels, s)
+        out.append(Question(k, members, problem))
     return out
 
 
@@ -103,10 +111,10 @@ def _weights(p, data):
 def _tasks(name, p, data):
     everything = np.arange(len(data.X))
     if data.classes is None:
-        return [(everything, np.ones(len(data.X)) if data.y is None else data.y)]
+        return [(everything, y) for y in (np.ones((1, len(data.X))) if data.y is None else np.atleast_2d(data.y.T))]
     if data.classes.size == 2:
         return [(everything, np.where(data.codes == 1, 1.0, -1.0))]
-    if name.startswith("SGD") or name == "LogisticRegression" or p["multi_class"] == "ovr":
+    if name.startswith(("SGD", "Ridge")) or name == "LogisticRegression" or p["multi_class"] == "ovr":
         return [(everything, np.where(data.codes == c, 1.0, -1.0)) for c in range(data.classes.size)]
     tasks = []
     for i, j in combinations(range(data.classes.size), 2):
@@ -120,10 +128,12 @@ def _space(case, p, model, data, members):
     if case.estimator not in KERNEL_MACHINES or p["kernel"] == "linear":
         return RowSpace(X)
     if p["kernel"] == "precomputed":
-        return KernelSpace(arb_mat(X[:, members].tolist()))
+        return KernelSpace(arb_mat(X[:, members].tolist()), given=True)
+    if callable(p["kernel"]) and case.estimator == "KernelRidge":  # takes two samples
+        return KernelSpace(arb_mat([[p["kernel"](u, v) for v in X] for u in X]), given=True)
     if callable(p["kernel"]):
         values = np.asarray(p["kernel"](X, X), dtype=np.float64)
-        return KernelSpace(arb_mat(values.tolist()))
+        return KernelSpace(arb_mat(values.tolist()), given=True)
     return KernelSpace(kernel_matrix(p["kernel"], X, model._gamma, p["degree"], p["coef0"]))
 
 
@@ -144,6 +154,40 @@ def _penalty(case, p, data):
     if kind not in ("l1", "l2"):
         kind = {0.0: "l2", 1.0: "l1"}.get(float(share), "elastic net")
     return (kind, lam, arb(float(share))) if kind == "elastic net" else (kind, lam)
+
+
+def _alpha(model, p, k):
+    """The strength of the penalty."""
+    values = np.ravel(model.alpha_ if "alphas" in p else p.get("alpha", 0.0))
+    return arb(float(values[k if values.size > 1 else 0]))
+
+
+def _least_squares(case, p, data, space, y, s, alpha):
+    """``sum_i s_i (y_i - f(x_i) - b)^2 + alpha |f|^2``, with limits of the coefficients perhaps."""
+    s, intercept = [2 * v for v in s], "free" if p.get("fit_intercept", False) else None
+    if alpha > 0:
+        problem = Machine(space, y, s, ("squared", arb(1)), ("l2", 2 * alpha), intercept)
+    else:
+        problem = Machine(space, y, s, ("squared", arb(1)), ("none", arb(0)), intercept)
+    if alpha > 0 and not p.get("positive") and p.get("bounds") is None:
+        return problem
+    low, high = p.get("bounds") or (-np.inf, np.inf)
+    problem.limits = Limits(max(low, 0.0) if p.get("positive") else low, high)
+    if not alpha > 0:
+        problem.limits.reach = _reach(data.X, y, intercept)
+    return problem
+
+
+def _reach(X, y, intercept):
+    """The coefficients about which something is proven without a penalty: of centred targets and columns."""
+    columns, n = [[arb(v) for v in column] for column in X.T.tolist()], len(y)
+    least = [arb("1e-12") * total([square(v) for v in column]) for column in columns]
+    if intercept is not None:
+        columns = [[v - total(column) / n for v in column] for column in columns]
+        y = [v - total(y) / n for v in y]
+    length = total([square(v) for v in y])
+    sizes = [total([square(v) for v in column]).max(end) for column, end in zip(columns, least, strict=True)]
+    return [(100 * length / size).min(arb("1e200")) for size in sizes]  # squared
 
 
 def _problem(case, p, data, space, y, s):
@@ -173,14 +217,21 @@ def function_of(model, question):
     k, space = question.k, question.problem.space
     if isinstance(question.problem, Softmax):
         return [space.coefficients(w) for w in model.coef_], [arb(float(v)) for v in model.intercept_]
-    b = arb(float(np.ravel(model.intercept_)[k]))
-    if isinstance(space, RowSpace):
+    biases = np.ravel(getattr(model, "intercept_", 0.0))
+    b = arb(float(biases[k if biases.size > 1 else 0]))
+    if isinstance(space, RowSpace) and hasattr(model, "coef_"):
         return space.coefficients([float(v) for v in np.atleast_2d(model.coef_)[k]]), b
-    return space.expansion([float(v) for v in expansion_of(model, k, space.n, question.members)]), b
+    alpha = expansion_of(model, k, space.n, question.members)
+    f = space.expansion([float(v) for v in alpha])
+    if isinstance(space, RowSpace):  # scores are sums over the samples
+        f.reach = np.abs(space.X) @ (np.abs(space.X.T) @ np.abs(alpha))
+    return f, b
 
 
 def expansion_of(model, k, n, members):
     """The coefficients over the samples of problem ``k``, from LIBSVM's layout of ``dual_coef_``."""
+    if not hasattr(model, "support_"):
+        return np.atleast_2d(model.dual_coef_.T)[k][members]
     alpha = np.zeros(max(int(max(model.support_, default=0)), int(max(members))) + 1)
     classes = getattr(model, "classes_", None)
     if classes is None or classes.size == 2 or model.multi_class == "ovr":
@@ -198,7 +249,7 @@ def exact_gamma(case, model):
     """What ``gamma`` stands for."""
     p, data = model.get_params(), Data.of(case)
     d = data.X.shape[1]
-    if p["gamma"] == "auto":
+    if p["gamma"] in ("auto", None):
         return 1 / arb(d)
     if p["gamma"] != "scale":
         return arb(float(p["gamma"]))
@@ -207,4 +258,6 @@ def exact_gamma(case, model):
     mean = total([w * total(row) for w, row in zip(data.weights, rows, strict=True)]) / S
     spread = total([w * total([square(v - mean) for v in row]) for w, row in zip(data.weights, rows, strict=True)])
     variance = spread / S
-    return 1 / (d * variance) if variance > arb("1e-100") else arb(1)
+    if variance > 0 and variance < arb("1e-290"):
+        return None  # float64 can hardly hold it
+    return 1 / (d * variance) if variance > 0 else arb(1)

@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from storing import given_matrix, stored
 
-CLASSIFIERS = ("SVC", "NuSVC", "LinearSVC", "LogisticRegression", "SGDClassifier", "DistributedSVC", "DistributedNuSVC")
-REGRESSORS = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor")
+CLASSIFIERS = (
+    "SVC", "NuSVC", "LinearSVC", "LogisticRegression", "SGDClassifier", "RidgeClassifier", "DistributedSVC",
+    "DistributedNuSVC",
+)  # fmt: skip
+OF_TARGETS = ("Ridge", "LinearRegression", "KernelRidge")  # one for each sample, or several
+REGRESSORS = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor", "RidgeCV", *OF_TARGETS)
 ESTIMATORS = {
     "SVC": 6, "NuSVC": 3, "LinearSVC": 4, "SVR": 3, "NuSVR": 2, "LinearSVR": 3, "OneClassSVM": 2,
     "LogisticRegression": 3, "SGDClassifier": 3, "SGDRegressor": 2, "DistributedSVC": 0.6, "DistributedNuSVC": 0.4,
+    "Ridge": 2, "LinearRegression": 1.5, "KernelRidge": 2, "RidgeClassifier": 1, "RidgeCV": 0.5,
 }  # fmt: skip
 LOOSE, TIGHT = (1e-3, 1e-4), (1e-6, 1e-8, 1e-10, 1e-12, 1e-14)
 
@@ -31,12 +37,14 @@ class Case:
     notes: list[str] = field(default_factory=list)
 
 
+@np.errstate(all="ignore")
 def case(seed, number):
     """The problem of a number."""
     rng = np.random.default_rng([seed, number])
     names, shares = list(ESTIMATORS), np.array(list(ESTIMATORS.values()))
     name = str(rng.choice(names, p=shares / shares.sum()))
-    n = int(rng.choice([rng.integers(2, 8), rng.integers(8, 25), rng.integers(25, 61)], p=[0.4, 0.4, 0.2]))
+    sizes = [1, rng.integers(2, 8), rng.integers(8, 25), rng.integers(25, 61)]
+    n = int(rng.choice(sizes, p=[0.02, 0.38, 0.4, 0.2]))
     notes: list[str] = []
     X = points(rng, n, notes)
     y = targets(rng, name, X, notes)
@@ -49,6 +57,12 @@ def case(seed, number):
         made.X = X if rng.random() < 0.6 else sp.csr_matrix(X)
     else:
         made.X = stored(rng, X, notes)
+    if rng.random() < 0.1:
+        made.params = {name: whole(value) for name, value in params.items()}
+    if rng.random() < 0.03:
+        spoil(rng, made)
+    if name in CLASSIFIERS and rng.random() < 0.2:
+        rename(rng, made)
     if "warm_start" in params:
         made.before = earlier(rng, made)
     return made
@@ -104,70 +118,51 @@ DEFECTS: dict[str, Callable] = {
     "lattice": lambda rng, X: np.rint(X),
     "sparse": lambda rng, X: X * (rng.random(X.shape) < 0.2),
     "tiny differences": lambda rng, X: 1.0 + X * 1e-9,
+    "equal rows": lambda rng, X: np.tile(X[0], (len(X), 1)),
+    "zero": lambda rng, X: np.zeros_like(X) if rng.random() < 0.3 else X,
+    "subnormal": lambda rng, X: X * 10.0 ** rng.choice([-310, -160, -100, -50]),
+    "huge": lambda rng, X: X * 10.0 ** rng.choice([30, 100, 150, 200]),
 }
 
 
-def stored(rng, X, notes):
-    """The same numbers in another container; float32 changes them."""
-    how = str(rng.choice(list(STORAGES)))
-    if how != "dense":
-        notes.append(how)
-    return STORAGES[how](X)
+def whole(value):
+    """A parameter as an int if it is one."""
+    return int(value) if type(value) is float and 1.0 <= value <= 1e15 and value == int(value) else value
 
 
-def _coo_with_duplicates(X):
-    rows, columns = np.nonzero(X)
-    halves = 0.5 * X[rows, columns]  # add up to the same numbers
-    twice = np.concatenate([halves, halves]), (np.tile(rows, 2), np.tile(columns, 2))
-    return sp.coo_matrix(twice, shape=X.shape)
+def spoil(rng, made):
+    """Something that has to be refused: one number that is none."""
+    wrong = float(rng.choice([np.nan, np.inf, -np.inf]))
+    kind = str(rng.choice(["samples", "targets", "weights", "parameter"]))
+    made.notes.append(f"{wrong} in {kind}")
+    if kind == "samples" and not sp.issparse(made.X) and made.X.dtype.kind == "f":
+        made.X = made.X.copy()
+        made.X[-1, 0] = wrong
+    elif kind == "targets" and made.estimator in REGRESSORS:
+        made.y = made.y.copy()
+        made.y[(0, *[0] * (made.y.ndim - 1))] = wrong
+    elif kind == "weights":
+        made.weights = np.ones(made.X.shape[0])
+        made.weights[0] = wrong
+    else:
+        name = str(rng.choice([name for name, value in made.params.items() if type(value) in (int, float)]))
+        made.params[name] = float(rng.choice([-1.0, 0.0, np.nan, -np.inf]))
 
 
-def _explicit_zeros(X):
-    rows, columns = np.indices(X.shape)
-    return sp.csr_matrix((X.ravel(), (rows.ravel(), columns.ravel())), shape=X.shape)
-
-
-def _every_other(X):
-    twice = np.full((2 * len(X), 2 * X.shape[1]), 1e30)
-    twice[::2, ::2] = X
-    return twice[::2, ::2]
-
-
-STORAGES: dict[str, Callable] = {
-    "dense": lambda X: X,
-    "column order": np.asfortranarray,
-    "float32": lambda X: X.astype(np.float32),
-    "csr": sp.csr_matrix,
-    "csc": sp.csc_matrix,
-    "coo with duplicates": _coo_with_duplicates,
-    "explicit zeros": _explicit_zeros,
-    "csr of float32": lambda X: sp.csr_matrix(X.astype(np.float32)),
-    "strided view": _every_other,
-    "backwards": lambda X: np.ascontiguousarray(X[::-1])[::-1],
-}
-
-
-MATRICES = ("gram", "indefinite", "negative", "zero", "huge", "distances", "identity", "asymmetric", "nearly symmetric")
-
-
-def given_matrix(rng, X, notes):
-    """A kernel matrix, positive or not."""
-    n, kind = len(X), str(rng.choice(MATRICES))
-    notes.append(f"{kind} matrix")
-    Z = rng.normal(size=(n, min(n, 3)))
-    gram = Z @ Z.T
-    symmetric = rng.normal(size=(n, n))
-    return {
-        "gram": 0.5 * (gram + gram.T) * 10.0 ** rng.integers(-8, 9),
-        "indefinite": symmetric + symmetric.T,
-        "negative": -(gram + gram.T) if rng.random() < 0.5 else -np.eye(n),
-        "zero": np.zeros((n, n)),
-        "huge": (gram + gram.T) * 10.0 ** rng.choice([30, 60, 90]),
-        "distances": -((Z[:, None] - Z) ** 2).sum(axis=2),
-        "identity": np.eye(n),
-        "asymmetric": rng.normal(size=(n, n)),
-        "nearly symmetric": gram + 1e-9 * rng.normal(size=(n, n)),
-    }[kind]
+def rename(rng, made):
+    """Labels that are not the numbers from 0 on."""
+    k = int(made.y.max()) + 1
+    names = [np.array(["a", "be", "c", "d"]), np.array([-1.0, 1.0, 2.0, 1e9]), np.array([7, 3, 0, -2])]
+    names.append(np.array(["x", "y", "z", "zz"], dtype=object))
+    if k == 2:
+        names += [np.array([False, True]), np.array([1, -1])]
+    chosen = names[rng.integers(len(names))]
+    made.y = chosen[made.y]
+    if made.estimator != "SGDClassifier" and isinstance(given := made.params.get("class_weight"), dict):
+        made.params["class_weight"] = {chosen[c].item() if chosen.dtype != object else chosen[c]: v
+                                       for c, v in given.items()}  # fmt: skip
+    elif isinstance(made.params.get("class_weight"), dict):
+        del made.params["class_weight"]
 
 
 # ---- targets and weights ---------------------------------------------------------------------------------------------
@@ -177,14 +172,19 @@ def targets(rng, name, X, notes):
     """Labels or numbers, noisy ones mostly."""
     if name == "OneClassSVM":
         return None
-    spread = X[:, 0].std() or 1.0
-    u = (X[:, 0] - X[:, 0].mean()) / spread
+    first = np.nan_to_num(X[:, 0]) / (np.abs(np.nan_to_num(X[:, 0])).max() or 1.0)
+    u = (first - first.mean()) / (first.std() or 1.0)
     if name in REGRESSORS:
         y = u + rng.choice([0.0, 0.3, 3.0]) * rng.normal(size=len(X))
         if rng.random() < 0.4:
             y = y * 10.0 ** rng.integers(-8, 9) + 10.0 ** rng.integers(-3, 9)
             notes.append("scaled targets")
-        return np.full(len(X), 3.0) if rng.random() < 0.05 else y
+        if rng.random() < 0.08:
+            y = np.full(len(X), rng.choice([0.0, 3.0, 0.1, 1e8]))
+            notes.append("constant targets")
+        if name in OF_TARGETS and rng.random() < 0.2:
+            return np.column_stack([y, rng.normal(size=len(X))])
+        return y
     k = int(rng.choice([2, 3, 4], p=[0.75, 0.15, 0.1]))
     return labels(rng, u, min(k, len(X)), notes)
 
@@ -210,8 +210,11 @@ def weights(rng, name, n):
         return None
     if kind < 0.8:
         return 10.0 ** rng.uniform(-15, 11, size=n)
-    if kind < 0.9:
+    if kind < 0.88:
         return np.where(rng.random(n) < 0.3, 0.0, rng.uniform(0.5, 2.0, size=n))
+    if kind < 0.92:  # one sample or two, or tiny, or huge ones
+        one = (np.arange(n) < rng.integers(0, 3)).astype(float)
+        return one if rng.random() < 0.5 else np.full(n, 10.0 ** rng.choice([-310, -200, -100, 60, 100]))
     return rng.integers(0, 4, size=n).astype(float)
 
 
@@ -219,16 +222,22 @@ def weights(rng, name, n):
 
 
 def strength(rng):
+    if rng.random() < 0.02:
+        return float(rng.choice([1e-300, 1e-100, 1e100, 1e300]))
     return float(10.0 ** rng.integers(-12, 13)) if rng.random() < 0.4 else float(10.0 ** rng.integers(-3, 4))
 
 
 def parameters(rng, name, X, y):
     """What the estimator is asked for."""
     p = {"tol": float(rng.choice(LOOSE if rng.random() < 0.4 else TIGHT))}
+    if rng.random() < 0.03:
+        p["tol"] = 0.0
+    if rng.random() < 0.05 and name != "RidgeCV":
+        p["max_iter"] = int(rng.integers(0, 3))
     if name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"):
         p |= kernel_parameters(rng)
         p["shrinking"] = bool(rng.random() < 0.7)
-    if name not in ("NuSVC", "OneClassSVM", "SGDClassifier", "SGDRegressor", "DistributedNuSVC"):
+    if name in ("SVC", "SVR", "LinearSVC", "LinearSVR", "LogisticRegression", "DistributedSVC"):
         p["C"] = strength(rng)
     if name.startswith("Nu") or name in ("OneClassSVM", "DistributedNuSVC"):
         p["nu"] = fraction(rng, y if name in CLASSIFIERS else None)
@@ -237,7 +246,7 @@ def parameters(rng, name, X, y):
     p |= OWN.get(name, lambda rng: {})(rng)
     if name == "DistributedSVC" and p["C"] == np.inf:
         p.pop("intercept", None)
-    if rng.random() < 0.12 and not name.startswith("Distributed"):
+    if rng.random() < 0.12 and not name.startswith("Distributed") and name != "RidgeCV":
         p["warm_start"] = True
     return p
 
@@ -270,6 +279,12 @@ def tilted(A, B):
     return K + 1e-9 * (np.asarray(A.sum(axis=1)).reshape(-1, 1) - np.asarray(B.sum(axis=1)).ravel())
 
 
+def pair(u, v):
+    """The same for two samples, as `KernelRidge` takes it."""
+    u, v = (np.ravel(x.toarray() if sp.issparse(x) else x).astype(np.float64) for x in (u, v))
+    return float(u @ v) + 1.0
+
+
 def fraction(rng, y):
     """``nu``: at the bound of its classes, just above it, or anything."""
     kind = rng.random()
@@ -287,7 +302,7 @@ def of_classes(rng, name, y):
         p["class_weight"] = "balanced"
     elif rng.random() < 0.1:
         p["class_weight"] = {int(c): float(10.0 ** rng.integers(-6, 7)) for c in np.unique(y)}
-    if np.unique(y).size > 2 and not name.startswith("SGD"):
+    if np.unique(y).size > 2 and not name.startswith(("SGD", "Ridge")):
         p["multi_class"] = str(rng.choice(["multinomial", "ovr"] if name == "LogisticRegression" else ["ovo", "ovr"]))
     return p
 
@@ -302,6 +317,8 @@ def _intercepts(rng, scaling):
 
 def _svc(rng):
     p = {"loss": str(rng.choice(["hinge", "squared_hinge"], p=[0.7, 0.3])), **_intercepts(rng, False)}
+    if rng.random() < 0.06:
+        p["probability"] = True
     return {"C": np.inf} if rng.random() < 0.2 else p
 
 
@@ -335,6 +352,33 @@ def _sgd(*losses):
     return own
 
 
+def _least_squares(rng):
+    """With limits now and then."""
+    p: dict[str, Any] = {"fit_intercept": bool(rng.random() < 0.7)}
+    kind = rng.random()
+    if kind < 0.15:
+        p["positive"] = True
+    elif kind < 0.25:
+        p["bounds"] = (-float(rng.choice([0.0, 1e-3, 1.0, 1e6])), float(rng.choice([0.0, 1e-3, 1.0, np.inf])))
+    return p
+
+
+def _ridge(rng):
+    return {"alpha": 0.0 if rng.random() < 0.15 else strength(rng), **_least_squares(rng)}
+
+
+def _kernel_ridge(rng):
+    p = {"alpha": strength(rng), **kernel_parameters(rng)}
+    if callable(p["kernel"]):
+        p["kernel"] = pair
+    return p
+
+
+def _ridge_cv(rng):
+    alphas = [strength(rng) for _ in range(rng.integers(1, 4))]
+    return {"alphas": alphas, "fit_intercept": bool(rng.random() < 0.7), "gcv_mode": [None, "svd"][rng.integers(2)]}
+
+
 def _distributed(rng):
     p = {"loss": str(rng.choice(["hinge", "squared_hinge"])), "n_clients": 2, **_intercepts(rng, True)}
     return p | {"C": np.inf, "loss": "hinge"} if rng.random() < 0.2 else p
@@ -351,6 +395,11 @@ OWN: dict[str, Callable] = {
     "SGDRegressor": _sgd("squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"),
     "DistributedSVC": _distributed,
     "DistributedNuSVC": lambda rng: {"n_clients": 2},
+    "Ridge": _ridge,
+    "LinearRegression": _least_squares,
+    "KernelRidge": _kernel_ridge,
+    "RidgeClassifier": _ridge,
+    "RidgeCV": _ridge_cv,
 }  # fmt: skip
 
 

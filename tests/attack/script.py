@@ -2,12 +2,13 @@
 
 import numpy as np
 import scipy.sparse as sp
-from problems import products, tilted
+from problems import pair, products, tilted
 
 TEMPLATE = """\
     # {line}
     # python tests/attack/attack.py --seed {seed} --number {number}   ({notes})
     import numpy as np, scipy.sparse as sp, maxmargin
+    from numpy import inf, nan
     X = {X}
     y = {y}
     weights = {weights}
@@ -48,14 +49,13 @@ def _parameter(value):
         text = "lambda A, B: np.asarray((A @ B.T).toarray() if sp.issparse(A) else A @ B.T, dtype=float) + 1.0"
         tilt = " + 1e-9 * (np.asarray(A.sum(axis=1)).reshape(-1, 1) - np.asarray(B.sum(axis=1)).ravel())"
         return text + (tilt if value is tilted else "")
-    return "np.inf" if isinstance(value, float) and value == np.inf else repr(value)
+    return "lambda u, v: float(u @ v) + 1.0" if value is pair else repr(value)
 
 
 def matrix(X):
     """An expression that makes the same matrix; duplicates of a COO matrix are told as their sums."""
     if sp.issparse(X):
-        kind = {"csr": "sp.csr_matrix", "csc": "sp.csc_matrix", "coo": "sp.coo_matrix"}[X.format]
-        return f"{kind}({matrix(X.toarray())})"
+        return f"sp.{X.format}_matrix({matrix(X.toarray())})"
     array = f"np.array({np.asarray(X).tolist()!r}, dtype={X.dtype.name!r}).reshape({X.shape})"
     return f"np.asfortranarray({array})" if X.flags.f_contiguous and not X.flags.c_contiguous else array
 

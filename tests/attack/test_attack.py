@@ -69,6 +69,41 @@ DEFECTS = {
     ),
 }
 
+DEFECTS |= {
+    "columns whose squares underflow": Case(
+        "LinearRegression", {"solver": "svd"}, np.array([[3e-311], [-5e-311]]), np.array([5e8, -7e6])
+    ),
+    "columns of small numbers": Case(
+        "LinearRegression", {"solver": "conjugate_gradients"}, np.array([[4e-160], [-6e-160]]), np.array([-2.0, 1.0])
+    ),
+    "residuals below the last digit": Case(
+        "SVR",
+        {"kernel": "poly", "loss": "squared_epsilon_insensitive", "epsilon": 0.0, "intercept": None},
+        np.full((2, 1), 1e8),
+        np.array([3.0, 3.0]),
+    ),
+    "weights whose squares underflow": Case(
+        "SGDRegressor",
+        {"loss": "epsilon_insensitive", "alpha": 1.0, "max_iter": 50, "solver": "pegasos"},
+        np.array([[840.0, 1e8, 1e7, 1e5], [850.0, 1e8, 1e7, 1e5]]),
+        np.array([0.09, 1.0]),
+        np.array([1e-200, 1e-200]),
+    ),
+    "huge kernel values": Case(
+        "KernelRidge", {"kernel": "linear", "alpha": 1e-3, "solver": "kernel_coordinate"}, 1e90 * Z, TARGETS
+    ),
+    "hard margin of large numbers": Case(
+        "SVC",
+        {"tol": 1e-12, "kernel": "linear", "C": np.inf, "solver": "decomposition"},
+        np.array([[-858115876071.0, 846770723.0], [2167193915955.0, 881772642.0], [-21665427411.0, 273472928.0]]),
+        np.array([1, 1, 0]),
+    ),
+    "hard margin with weights": Case(
+        "DistributedSVC", {"C": np.inf, "n_clients": 2}, Z, (Z[:, 0] > 0).astype(int), 1.0 * (np.arange(80) % 3 > 0)
+    ),
+    "a sample that decides alone": Case("RidgeCV", {"alphas": [1e-300]}, 1e90 * Z[:4], TARGETS[:4]),
+}
+
 
 @pytest.fixture(scope="session")
 def worker():

@@ -11,9 +11,10 @@ import watch
 from active_set import ActiveSet
 from exact import Machine, Region, RowSpace, Street, Tube, arb
 from judge import Fit, judge
-from problems import STORAGES, Case, case
+from problems import Case, case
 from reduce import reduced
 from script import script
+from storing import LOSSY, STORAGES
 
 import attack
 import maxmargin
@@ -173,11 +174,17 @@ def test_a_problem_follows_from_its_number():
         np.testing.assert_array_equal(*dense)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("storage", sorted(set(STORAGES) - set(LOSSY)))
 def test_storages_hold_the_same_numbers(storage):
     stored = STORAGES[storage](X)
+    np.testing.assert_array_equal(stored.toarray() if sp.issparse(stored) else stored, X)
+
+
+@pytest.mark.parametrize("storage", LOSSY)
+def test_storages_of_fewer_digits_hold_nearly_the_same_numbers(storage):
+    stored = STORAGES[storage](X)
     dense = stored.toarray() if sp.issparse(stored) else stored
-    np.testing.assert_array_equal(dense, X.astype(np.float32) if "float32" in storage else X)
+    np.testing.assert_allclose(dense, X, rtol=1e-3, atol=0.5 if storage == "integers" else 1e-7)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -185,7 +192,9 @@ def test_a_script_makes_the_same_samples(storage):
     made = replace(CASES["SVC"], X=STORAGES[storage](X), notes=[storage])
     text = script(made, {"kind": "lie", "solver": "auto", "claimed": "this", "true": "that"})
     lines = [
-        line.strip() for line in text.splitlines() if line.startswith(("    import", "    X", "    y", "    model ="))
+        line.strip()
+        for line in text.splitlines()
+        if line.startswith(("    import", "    from", "    X", "    y", "    model ="))
     ]
     names = {}
     exec("\n".join(lines), names)

@@ -53,12 +53,14 @@ def test_errors_of_sums_and_products_are_found():
 
 def test_the_exponential_function_has_twice_the_digits():
     drawn = [0.0, 1e-300, 0.34657, 0.34658, *RNG.uniform(0, 600, 500), *10.0 ** RNG.uniform(-20, 2, 500)]
-    for t in map(float, drawn):
-        low = t * float(RNG.uniform(-1, 1)) * 2.0**-54
-        high, rest = exp_twice(t, low)
+    lows = [t * float(RNG.uniform(-1, 1)) * 2.0**-54 for t in drawn]
+    highs, rests = np.empty(len(drawn)), np.empty(len(drawn))
+    exp_twice(np.array(drawn), np.array(lows), highs, rests)
+    for t, low, high, rest in zip(map(float, drawn), lows, highs.tolist(), rests.tolist(), strict=True):
         exact = (-(arb(t) + arb(low))).exp()
         assert abs(arb(high) + arb(rest) - exact) < exact * 1e-3 * DOUBLED
-    assert exp_twice(VANISHED * 1.001, 0.0) == (0.0, 0.0)
+    exp_twice(np.full(1, VANISHED * 1.001), np.zeros(1), highs, rests)
+    assert (highs[0], rests[0]) == (0.0, 0.0)
 
 
 @every_layout

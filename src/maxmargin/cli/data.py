@@ -57,6 +57,11 @@ def _open_rows(arguments: argparse.Namespace, n_features: int | None) -> Rows:
 def model_and_rows(arguments: argparse.Namespace) -> tuple[Model, Rows]:
     """A model from a file, and rows with the columns that it was trained on."""
     model: Model = load_model(arguments.model)
+    if not hasattr(model, "classes_"):
+        raise CommandError(
+            f"{arguments.model}: {type(model).__name__} does not tell classes, and the command line is for models that "
+            f"do; in Python, maxmargin.io.load_model reads it, and maxmargin.certify judges it."
+        )
     expected = model.n_features_in_
     if arguments.stream:
         return model, _open_rows(arguments, expected if is_text(arguments.data) else None)

@@ -1,14 +1,26 @@
 """The scikit-learn face of the library."""
 
 from maxmargin.estimators.certification import Verdict, certify
+from maxmargin.estimators.distributed_lasso import DistributedLasso
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
+from maxmargin.estimators.distributed_ridge import DistributedRidge
 from maxmargin.estimators.distributed_svc import DistributedSVC
+from maxmargin.estimators.elastic_net import ElasticNet
+from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.explanation import explain_solver
+from maxmargin.estimators.group_lasso import GroupLasso
 from maxmargin.estimators.kernel_ridge import KernelRidge
+from maxmargin.estimators.lasso import Lasso
+from maxmargin.estimators.lasso_cv import LassoCV
+from maxmargin.estimators.lasso_path import enet_path, lasso_path
+from maxmargin.estimators.leave_one_out import leave_one_out
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.linear_svc import LinearSVC
+from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
+from maxmargin.estimators.multi_task_elastic_net import MultiTaskElasticNet
+from maxmargin.estimators.multi_task_lasso import MultiTaskLasso
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
@@ -17,19 +29,35 @@ from maxmargin.estimators.ridge_classifier import RidgeClassifier
 from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
+from maxmargin.estimators.sparse_selector import SparseSelector
 from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.svc_cv import SVCCV
+from maxmargin.estimators.svm_path import SVMPath, svm_path
 from maxmargin.estimators.svr import SVR
+from maxmargin.estimators.svr_cv import SVRCV
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "SVRCV",
+    "DistributedLasso",
     "DistributedNuSVC",
+    "DistributedRidge",
     "DistributedSVC",
+    "ElasticNet",
+    "ElasticNetCV",
+    "GroupLasso",
     "KernelRidge",
+    "Lasso",
+    "LassoCV",
     "LinearRegression",
     "LinearSVC",
+    "LinearSVCCV",
     "LinearSVR",
     "LogisticRegression",
+    "MultiTaskElasticNet",
+    "MultiTaskLasso",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -38,7 +66,13 @@ __all__ = [
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
+    "SVMPath",
+    "SparseSelector",
     "Verdict",
     "certify",
+    "enet_path",
     "explain_solver",
+    "lasso_path",
+    "leave_one_out",
+    "svm_path",
 ]

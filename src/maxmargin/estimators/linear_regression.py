@@ -13,6 +13,7 @@ from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAI
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
+from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Operator
@@ -34,8 +35,9 @@ class LinearRegression(LeastSquaresRegressor):
 
     Without a penalty, a dual point would have to be orthogonal to all columns exactly, which no computed one is. What
     is proven is that no coefficients within a reach are better by more than `duality_gap_`: those with
-    ``|w_j| <= 10 |y| / |x_j|``, of centred targets and columns, or four times the largest found if that is more. As the
-    problem is convex, coefficients ``k`` times as far away are better by at most ``k`` times as much.
+    ``|w_j| <= 10 |y| / |x_j|``, of centred targets and columns, or four times the largest found if that is more, but at
+    most 1e100; ``|x_j|`` counts as a millionth of what it is without centring at least. As the problem is convex,
+    those ``k`` times as far away are better by at most ``k`` times as much.
 
     Parameters
     ----------
@@ -114,6 +116,13 @@ class LinearRegression(LeastSquaresRegressor):
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises for one target."""
         return self._least_squares(operator, task.y, task.s, 0.0, "free" if self.fit_intercept else None)
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        return None if self.positive or self.bounds is not None else (0.0, 0.0, None, 2.0)
+
+    def _keep_one(self, solution: Solution) -> None:
+        self._singular: Float | None = self._factor.reshape(solution.point.w.size, solution.point.w.size)
+        super()._keep_one(solution)
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)

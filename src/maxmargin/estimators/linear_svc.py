@@ -14,7 +14,7 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
+from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
@@ -83,6 +83,11 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         Whether to fit `predict_proba` too, from scores of samples that three further models, each fitted to about two
         thirds of the samples, had not seen. Their fits are rough and start from this one: together they take once to
         twice as long. The score of a class's only sample is that of the fit. They never contradict `predict`.
+    positive : bool, default=False
+        Whether coefficients must not be negative. The intercept may be. With the hinge, limits are for "smoothed",
+        whose proofs of such problems are rough.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0.
 
     Attributes
     ----------
@@ -113,6 +118,7 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         "multi_class": [StrOptions({"ovr", "ovo", "crammer_singer"})],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
         "probability": ["boolean"],
+        **LIMIT_CONSTRAINTS,
     }
 
     def __init__(
@@ -138,6 +144,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         callback: Callback | None = None,
         n_jobs: int | None = None,
         probability: bool = False,
+        positive: bool = False,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._store(locals())
 
@@ -154,7 +162,7 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         calibrate(self, plan, solved)
 
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
-        if self.penalty != "l2" or self.dual != "auto" or plan.X.shape[1] > MOST_COLUMNS:
+        if self.penalty != "l2" or self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:
             return None
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         kind, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
@@ -164,7 +172,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         """What one task minimises."""
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         intercept = check.check_intercept(self, "penalised")
-        return Problem(operator, task.y, loss, penalty_of(self), task.s, intercept, float(self.intercept_scaling))
+        penalty = penalty_of(self, plan.X.shape[1])
+        return Problem(operator, task.y, loss, penalty, task.s, intercept, float(self.intercept_scaling))
 
     def _refuse_contradictions(self) -> None:
         if self.penalty == "l1" and self.dual is True:

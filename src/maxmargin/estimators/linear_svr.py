@@ -8,13 +8,14 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_machine
-from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
+from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
-from maxmargin.estimators._machinery.problems import tube_problem
+from maxmargin.estimators._machinery.problems import penalty_of, tube_problem
 from maxmargin.estimators._machinery.results import AtOnce
 from maxmargin.loop.minimize import Callback
 from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
@@ -69,6 +70,11 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
         Called with a `Record` after every round; a true value stops the fit.
     n_jobs : int, default=None
         Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
+    positive : bool, default=False
+        Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive", limits are for
+        "smoothed", whose proofs of such problems are rough.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0.
 
     Attributes
     ----------
@@ -94,6 +100,7 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LINEAR_CONSTRAINTS,
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
+        **LIMIT_CONSTRAINTS,
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
     }
 
@@ -117,11 +124,13 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
         warm_start: bool = False,
         callback: Callback | None = None,
         n_jobs: int | None = None,
+        positive: bool = False,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._store(locals())
 
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
-        if self.dual != "auto" or plan.X.shape[1] > MOST_COLUMNS:
+        if self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:
             return None
         kind = EpsilonInsensitive if self.loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
         intercept, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
@@ -130,4 +139,5 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises."""
         kind, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
-        return tube_problem(operator, task.y, task.s, self.loss, self.epsilon, kind, scale)
+        penalty = penalty_of(self, plan.X.shape[1])
+        return tube_problem(operator, task.y, task.s, self.loss, self.epsilon, kind, scale, penalty)

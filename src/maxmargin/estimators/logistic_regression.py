@@ -16,7 +16,12 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_all_classes, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._machinery.linear import LINEAR_CONSTRAINTS, LinearClassifier
+from maxmargin.estimators._machinery.linear import (
+    DUAL_AND_LIMITS,
+    LIMIT_CONSTRAINTS,
+    LINEAR_CONSTRAINTS,
+    LinearClassifier,
+)
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
 from maxmargin.estimators._machinery.results import AtOnce, Results
@@ -88,6 +93,10 @@ class LogisticRegression(LinearClassifier):
         Limit in seconds; the best point so far is kept.
     callback : callable, default=None
         Called with a `Record` after every round; a true value stops the fit.
+    positive : bool, default=False
+        Whether coefficients must not be negative. The intercept may be. For two classes or ``multi_class="ovr"``.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0; for the same.
 
     Attributes
     ----------
@@ -115,6 +124,7 @@ class LogisticRegression(LinearClassifier):
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "dual": ["boolean"],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
+        **LIMIT_CONSTRAINTS,
         "multi_class": [StrOptions({"multinomial", "ovr"})],
     }
 
@@ -139,6 +149,8 @@ class LogisticRegression(LinearClassifier):
         intercept: str | None = "auto",
         max_time: float | None = None,
         callback: Callback | None = None,
+        positive: bool = False,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._store(locals())
 
@@ -199,7 +211,7 @@ class LogisticRegression(LinearClassifier):
 
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
         size = (plan.X.shape[1] + 1) * (self.classes_.size if self._all_at_once else 1)
-        if l1_share(self) > 0.0 or self.dual or size > MOST_COLUMNS:
+        if l1_share(self) > 0.0 or self.dual or self._limited or size > MOST_COLUMNS:
             return None
         if not self._all_at_once:
             kind = check.check_intercept(self, "free")
@@ -215,7 +227,7 @@ class LogisticRegression(LinearClassifier):
         if self._all_at_once:
             assert isinstance(operator, LocalRows)
             return softmax_problem(operator, task.y.astype(np.int64), self.classes_.size, task.s, kind, scale)
-        return logistic_problem(operator, task.y, task.s, penalty_of(self), kind, scale)
+        return logistic_problem(operator, task.y, task.s, penalty_of(self, plan.X.shape[1]), kind, scale)
 
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         if self.solver != "auto" and self.solver not in SCIKIT_LEARN_SOLVERS:
@@ -245,6 +257,13 @@ class LogisticRegression(LinearClassifier):
             raise ValueError(
                 f"An L1 norm has no solver in this version for {self.classes_.size} classes at once; use "
                 f"multi_class='ovr', or the L2 penalty (l1_ratio=0)."
+            )
+        if self._limited and self.dual:
+            raise ValueError(DUAL_AND_LIMITS)
+        if self._limited and self._all_at_once:
+            raise ValueError(
+                f"positive=True and bounds have no solver in this version for {self.classes_.size} classes at once; "
+                f"use multi_class='ovr'."
             )
         if self.dual and self.solver not in ("auto", "liblinear", DualCoordinate.name):
             raise ValueError(f"dual=True contradicts solver={self.solver!r}; leave one of them at its default.")

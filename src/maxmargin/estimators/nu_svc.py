@@ -112,6 +112,8 @@ shape_fit_, n_features_in_, feature_names_in_
         The largest nu that is feasible in every binary problem.
     nu_, rho_ : ndarray of shape (n_problems,)
         The nu of each binary problem, and the margin by which its function was divided.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound; a list for several problems.
     solution_ : Solution
         Of the binary problem with the largest gap; `solutions_` is the list of all.
     duality_gap_ : float

@@ -78,6 +78,8 @@ feature_names_in_
         Coefficients, for the linear kernel only.
     epsilon_ : float
         Half the width of the tube that was found.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound.
     solution_ : Solution
         Of the quadratic program; `solutions_` is the list of it alone.
     duality_gap_ : float

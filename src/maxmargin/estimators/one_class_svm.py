@@ -81,6 +81,8 @@ n_features_in_, feature_names_in_
         As in scikit-learn; `offset_` is ``rho`` and `intercept_` is ``-rho``.
     coef_ : ndarray of shape (1, n_features)
         Coefficients, for the linear kernel only.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound.
     solution_ : Solution
         Of the quadratic program; `solutions_` is the list of it alone.
     duality_gap_ : float

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.least_squares import (
     ALPHA_CONSTRAINT,
@@ -26,6 +27,7 @@ from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.rows import LARGEST_VALUE
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Intercept, Operator
@@ -168,7 +170,7 @@ class Ridge(LeastSquaresRegressor):
                 UserWarning,
                 stacklevel=2,
             )
-        for note in check.notes_on_convergence(self, np.empty((0, 0))):
+        for note in notes_on_convergence(self, np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
 
@@ -202,6 +204,18 @@ class Ridge(LeastSquaresRegressor):
             self.coef_ = self.coef_[0]
         self._moments, self.solver_ = vars(moments), "moments"
         self._keep_certificates(solutions)
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        if self.positive or self.bounds is not None or not isinstance(self.alpha, (float, int)):
+            return None
+        if not 0.0 <= self.alpha <= LARGEST_VALUE:
+            return None
+        return 2.0 * float(self.alpha), 0.0, None, 2.0
+
+    def _keep_one(self, solution: Solution) -> None:
+        super()._keep_one(solution)
+        self.__dict__.pop("_moments", None)
+        self.solver_ = solution.solver
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         plan = super()._divide(X, y, sample_weight)

@@ -180,14 +180,14 @@ class RidgeCV(LeastSquaresRegressor):
     def _method(self) -> str:
         return "svd" if self.gcv_mode == "svd" else "eigen"
 
+    @np.errstate(all="ignore")  # what is infinite is not chosen
     def _score_of(self, errors: Float, Y: Float, root: Float, sample_weight: ArrayLike | None) -> tuple[Float, Any]:
         """What is kept of errors of samples that were left out, and their score, one or one for each target."""
         per_target = self.alpha_per_target and Y.shape[1] > 1
         if self.scoring is None:
             squares = errors**2
             return squares, -squares.mean(axis=0) if per_target else float(-squares.mean())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            predicted = Y - np.where(root[:, None] > 0.0, errors / root[:, None], 0.0)
+        predicted = Y - np.where(root[:, None] > 0.0, errors / root[:, None], 0.0)
         scorer = check_scoring(self, scoring=self.scoring)
         given = {} if sample_weight is None else {"sample_weight": np.broadcast_to(sample_weight, len(Y))}
         if per_target:

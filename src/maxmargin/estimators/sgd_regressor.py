@@ -160,5 +160,5 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
         with all_or_nothing(self):
             X, y = self._prepare(X, y, reset=not self.__sklearn_is_fitted__())
             s = check.check_sample_weight(self, X, sample_weight)
-            self._learn(X, y, [regression_task(y, s)], s)
+            self._learn(X, y, [regression_task(check.check_targets(self, y), s)], s)
         return self

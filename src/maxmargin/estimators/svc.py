@@ -101,6 +101,8 @@ shape_fit_, n_features_in_, feature_names_in_
         As in scikit-learn. With ``multi_class="ovr"`` and more than two classes, `dual_coef_` has one row per class.
     coef_ : ndarray
         Coefficients, for the linear kernel only.
+    partition_ : Partition
+        The samples whose dual variable is zero, free and at its bound; a list for several problems.
     solution_ : Solution
         Of the binary problem with the largest gap; `solutions_` is the list of all.
     duality_gap_ : float
@@ -165,6 +167,10 @@ shape_fit_, n_features_in_, feature_names_in_
     def _hard(self) -> bool:
         """Whether the margin is hard."""
         return math.isinf(self.C)
+
+    @property
+    def _bounded(self) -> bool:
+        return super()._bounded and not self._hard
 
     def _refuse_contradictions(self) -> None:
         super()._refuse_contradictions()

@@ -126,7 +126,7 @@ def _solve_one(
         SAFETY * tol if size > PRECISE_SAMPLES else 0.0,
     )
     for _ in range(ATTEMPTS):
-        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room)
+        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room, 0.0)
         tidy(program, a)
         f = _scores(samples, program, a, beta)
         e = np.empty(a.shape[0])

@@ -21,6 +21,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.pending = False
+        self.kept = False  # whether there is something to return: a solution of one of several problems
         self._since = math.inf
         self._raise = False
         self._previous: Any = None

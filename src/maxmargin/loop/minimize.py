@@ -118,10 +118,13 @@ def minimize(
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
     run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
-    with one_blas_thread, interrupts or Interrupts() as interrupts, ProgressLine(verbose, solver.name, tol) as line:
+    listener, line = interrupts or Interrupts(), ProgressLine(verbose, solver.name, tol)
+    quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # certificates tell of what is no number
+    with quietly, one_blas_thread, listener as interrupts, line:
         saved = None if checkpoints is None else checkpoints.latest()
         if saved is None:
-            state = solver.start(problem, start)
+            with run.nothing_yet(interrupts):
+                state = solver.start(problem, start)
             status = None if state.untried else run.judge(state, interrupts)
         else:
             state, status = run.resume(saved)
@@ -138,10 +141,7 @@ def minimize(
             except GivenUp:
                 status = run.break_off(state, interrupts)
             line.show(run.history[-1], run.compiling)
-            stop = callback is not None and bool(callback(run.history[-1]))
-            if listening:
-                stop = bool(communicator.broadcast(np.array([float(stop)]))[0])
-            if stop and status is None:
+            if _is_asked_to_stop(callback, run.history[-1], listening, communicator) and status is None:
                 status = run.judge(state, interrupts) or Status.CALLBACK
             if checkpoints is not None and status is None and run.seconds - saved_at >= checkpoint_every:
                 checkpoints.save(run.saved(state))
@@ -151,7 +151,14 @@ def minimize(
                 checkpoints.remove()
             else:
                 checkpoints.save(run.saved(state))
+    interrupts.kept = True
     return run.solution(status, state)
+
+
+def _is_asked_to_stop(callback: Callback | None, record: Record, listening: float, communicator: Communicator) -> bool:
+    """Whether the callback of rank 0, if there is one, wants the fit to end."""
+    stop = callback is not None and bool(callback(record))
+    return bool(communicator.broadcast(np.array([float(stop)]))[0]) if listening else stop
 
 
 def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate]) -> tuple[Point, Certificate]:
@@ -226,13 +233,17 @@ class _Run:
             if status is not None:
                 return status
             assert self.best is not None
-            if self.best[1].dual == -math.inf and self._claims_to_be_done(state):
-                return Status.NOT_CONVEX
-            if state.exhausted:
-                return Status.STALLED
+            if state.exhausted or (self.best[1].dual == -math.inf and self._claims_to_be_done(state)):
+                return self._without_progress()
         else:
             self._record(state, *state.estimate)
-        return self.judge(state, interrupts) or Status.STALLED if self._is_stalled() else None
+        return self.judge(state, interrupts) or self._without_progress() if self._is_stalled() else None
+
+    def _without_progress(self) -> Status:
+        """Why there is nothing to go on with, where no certificate says so."""
+        assert self.best is not None
+        no_bound = self.best[1].dual == -math.inf and not self.problem.convex
+        return Status.NOT_CONVEX if no_bound else Status.STALLED
 
     def judge(self, state: State, interrupts: Interrupts) -> Status | None:
         """Certify the solver's point and keep it if it is the best; the status if the fit may end with it.
@@ -243,6 +254,8 @@ class _Run:
             return None
         began = self._seconds()
         point = self.solver.point(self.problem, state)
+        if self.best is None:  # whatever happens, there will be something to return
+            point = point.or_zero()
         try:
             with self._certificate_in_time(interrupts):
                 point, certificate = complete(self.problem, point, self.tol)
@@ -325,6 +338,21 @@ class _Run:
         with given_up_if(lambda: interrupts.waiting >= grace or self._seconds() >= limit):
             yield
 
+    @contextmanager
+    def nothing_yet(self, interrupts: Interrupts) -> Iterator[None]:
+        """Before there is anything to return, Ctrl-C ends a fit as it ends any other program.
+
+        But if an earlier problem of the same fit was solved, or had been stopped, this one is started all the same.
+        """
+        if interrupts.pending or interrupts.kept or self.communicator.size > 1:
+            yield
+            return
+        try:
+            with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= ANSWER):
+                yield
+        except GivenUp:
+            raise KeyboardInterrupt from None
+
     def break_off(self, state: State, interrupts: Interrupts) -> Status:
         """End after a round that was given up, whose state counts only if it has kept its point."""
         status = self._told_to_stop(interrupts)
@@ -342,9 +370,11 @@ class _Run:
         if self.communicator.size > 1:
             yield
             return
-        limit = self.max_time + max(GRACE, self.max_time - self._seconds())
         if self.best is None:
-            limit = math.inf
+            with self.nothing_yet(interrupts):
+                yield
+            return
+        limit = self.max_time + max(GRACE, self.max_time - self._seconds())
         with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= ANSWER or self._seconds() >= limit):
             yield
 

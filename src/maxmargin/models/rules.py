@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from maxmargin import estimators
 from maxmargin.estimators._machinery.results import realise
+from maxmargin.estimators._machinery.selection import Selection
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.models.format import VERSION, Refusal
 from maxmargin.problems.point import Certificate, Point, Status
@@ -24,7 +25,9 @@ from maxmargin.wording import shown
 CLASSES: dict[str, type[BaseEstimator]] = {
     name: kind
     for name in estimators.__all__
-    if isinstance(kind := getattr(estimators, name), type) and issubclass(kind, BaseEstimator)
+    if isinstance(kind := getattr(estimators, name), type)
+    and issubclass(kind, BaseEstimator)
+    and not issubclass(kind, Selection)  # of which users store the best estimator
 }
 
 Sizes = dict[str, int]
@@ -179,6 +182,20 @@ _LEAST_SQUARES = _OF_TARGETS | {
     "intercept_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
     "solutions_": _Rule("a list of one Solution per target", lambda value, _: _is_solved(value)),
 }
+_SPARSE = _LEAST_SQUARES | {
+    "n_iter_": _Rule(
+        "a whole number, or one for each target",
+        lambda value, _: are_sizes(value if isinstance(value, list) else [value]),
+    ),
+    "dual_gap_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
+}
+_SPARSE_CV = _SPARSE | {
+    "alpha_": _NUMBER,
+    **{
+        name: _Rule("an array of finite floats", lambda value, _: _is_array(value, "f"))
+        for name in ("alphas_", "mse_path_", "duality_gap_path_", "objective_path_", "dual_objective_path_")
+    },
+}
 _DISTRIBUTED: dict[str, _Rule] = {
     "n_features_in_": _SIZED["n_features_in_"],
     **_CLASSES_RULE,
@@ -188,6 +205,10 @@ _DISTRIBUTED: dict[str, _Rule] = {
     "n_iter_": _COUNT,
     "shape_fit_": _KERNEL_MACHINE["shape_fit_"],
     "traffic_": _Rule("the rounds, scalars, bytes and seconds of each client", _is_traffic),
+}
+_DISTRIBUTED_REGRESSION = {name: rule for name, rule in _DISTRIBUTED.items() if name != "classes_"} | {
+    "coef_": _array("f", "features"),
+    "intercept_": _NUMBER,
 }
 ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "SVC": _KERNEL_CLASSIFIER,
@@ -200,6 +221,8 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     | _CERTIFIED
     | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
     "DistributedSVC": _DISTRIBUTED,
+    "DistributedRidge": _DISTRIBUTED_REGRESSION,
+    "DistributedLasso": _DISTRIBUTED_REGRESSION,
     "DistributedNuSVC": _DISTRIBUTED | {"nu_": _PER_PROBLEM, "rho_": _PER_PROBLEM, "nu_max_": _NUMBER},
     "LogisticRegression": {
         "n_features_in_": _SIZED["n_features_in_"],
@@ -223,6 +246,12 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
             lambda value, _: value is None or (_is_array(value, "f") and value.ndim in (1, 2)),
         )
     },
+    "ElasticNet": _SPARSE,
+    "Lasso": _SPARSE,
+    "ElasticNetCV": _SPARSE_CV | {"l1_ratio_": _NUMBER},
+    "LassoCV": _SPARSE_CV,
+    "SparseSelector": {name: rule for name, rule in _LEAST_SQUARES.items() if name != "n_iter_"}
+    | {"alpha_": _NUMBER, "alpha_max_": _NUMBER},
     "RidgeClassifier": _LEAST_SQUARES
     | {
         "classes_": _Rule("a sorted list of labels", lambda value, _: _is_array(value, "biufUO") and value.ndim == 1),
@@ -230,6 +259,9 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
         "_labels": _Rule("true or false", lambda value, _: isinstance(value, bool)),
         "solver_": _Rule("a name", lambda value, _: isinstance(value, str)),
     },
+    "GroupLasso": _LEAST_SQUARES,
+    "MultiTaskLasso": _LEAST_SQUARES,
+    "MultiTaskElasticNet": _LEAST_SQUARES,
     "KernelRidge": _OF_TARGETS
     | {
         "solutions_": _LEAST_SQUARES["solutions_"],
@@ -252,6 +284,8 @@ OPTIONAL: dict[str, _Rule] = {
         "a dictionary of arrays of finite floats",
         lambda value, _: isinstance(value, dict) and all(_is_array(item, "f") for item in value.values()),
     ),
+    "shrunken_coef_": _LEAST_SQUARES["coef_"],
+    "shrunken_intercept_": _LEAST_SQUARES["intercept_"],
     "cv_results_": _Rule("an array of finite floats", lambda value, _: _is_array(value, "f")),
     "probability_slopes_": _Rule("a list of positive numbers, 1 or 2 of them", _are_slopes),
 }
@@ -315,15 +349,26 @@ LATER_FIELDS = {
 }
 
 
+NOT_STORED = {"_training"}  # what a model remembers of its training samples while it lives
+
+
+def fitted_attributes(model: BaseEstimator) -> dict[str, object]:
+    """What a file holds of a model beside its parameters."""
+    parameters = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name not in parameters and name not in NOT_STORED}
+
+
 def check_model(model: BaseEstimator) -> None:
     """Refuse a model whose attributes are not those of its class, or do not fit together."""
     name = type(model).__name__
+    if isinstance(model, Selection):
+        raise Refusal(f"{name} has no file format, the model that it found has: save its best_estimator_.")
     if name not in ATTRIBUTES or CLASSES.get(name) is not type(model):
         raise Refusal(
             f"{type(model).__module__}.{name} has no file format; only {', '.join(ATTRIBUTES)} of maxmargin have one."
         )
     realise(model)
-    fitted = {key: value for key, value in vars(model).items() if key not in model.get_params(deep=False)}
+    fitted = fitted_attributes(model)
     if "solutions_" not in fitted:
         raise Refusal(f"This {name} is not fitted, so there is nothing to predict with; call fit first.")
     rules = ATTRIBUTES[name]

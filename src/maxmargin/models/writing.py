@@ -30,7 +30,7 @@ from maxmargin.models.format import (
     ModelFileError,
     Refusal,
 )
-from maxmargin.models.rules import check_fields, check_model
+from maxmargin.models.rules import check_fields, check_model, fitted_attributes
 from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.protocols import Array
 from maxmargin.wording import PathLike
@@ -117,7 +117,7 @@ class _Encoder:
     def document(self, model: BaseEstimator) -> dict[str, Json]:
         """Everything but the arrays."""
         parameters = model.get_params(deep=False)
-        fitted = {name: value for name, value in vars(model).items() if name not in parameters}
+        fitted = fitted_attributes(model)
         return {
             "format": FORMAT,
             "version": VERSION,

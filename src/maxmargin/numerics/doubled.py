@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 
-from maxmargin._jit import compiled_exactly
+import numpy as np
+
+from maxmargin._jit import compiled_exactly, inlined_exactly
 from maxmargin.protocols import Array, Float, Index
 
 SPLITTER = 134217729.0  # 2^27 + 1: cuts 53 digits into halves whose products are exact
@@ -20,7 +22,7 @@ VANISHED = 700.0  # the exponential function of minus more than this is taken fo
 DOUBLED = 2.0**-90  # relative error of the functions below; wherever it was measured it is less than a 1000th
 
 
-@compiled_exactly
+@inlined_exactly
 def two_sum(a: float, b: float) -> tuple[float, float]:
     """``a + b`` and its rounding error."""
     s = a + b
@@ -28,7 +30,7 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
     return s, (a - (s - t)) + (b - t)
 
 
-@compiled_exactly
+@inlined_exactly
 def two_product(a: float, b: float) -> tuple[float, float]:
     """``a b`` and its rounding error."""
     p, t, u = a * b, SPLITTER * a, SPLITTER * b
@@ -37,7 +39,7 @@ def two_product(a: float, b: float) -> tuple[float, float]:
     return p, a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
-@compiled_exactly
+@inlined_exactly
 def add_twice(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
     """The sum of two numbers of two parts each."""
     s, e = two_sum(a, b)
@@ -46,7 +48,7 @@ def add_twice(a: float, a_low: float, b: float, b_low: float) -> tuple[float, fl
     return two_sum(s, e + f)
 
 
-@compiled_exactly
+@inlined_exactly
 def multiply_twice(a: float, a_low: float, b: float, b_low: float) -> tuple[float, float]:
     """The product of two numbers of two parts each."""
     p, e = two_product(a, b)
@@ -54,31 +56,39 @@ def multiply_twice(a: float, a_low: float, b: float, b_low: float) -> tuple[floa
 
 
 @compiled_exactly
-def exp_twice(t: float, t_low: float) -> tuple[float, float]:
-    """``exp(-t - t_low)`` for ``t >= 0``: a Taylor series for a small part of the argument, squared again and again.
+def exp_twice(t: Float, t_low: Float, s: Float, s_low: Float) -> None:
+    """``exp(-t - t_low)`` of each ``t >= 0``: a Taylor series for a part of the argument, squared again and again.
 
-    Of the part, the exponential function minus 1 is computed, which keeps its digits.
+    Of the part, the exponential function minus 1 is computed, which keeps its digits. Every operation is a loop over
+    all numbers, which becomes vector code. Sets: ``s, s_low``; the arguments are memory to work in.
     """
-    if t > VANISHED:
-        return 0.0, 0.0
-    k = math.floor(t / (LOG2_HIGH + LOG2_LOW) + 0.5)
-    r, r_low = add_twice(k * LOG2_HIGH, 0.0, -t, -t_low)  # the last digits are zeros: the product is exact
-    p, e = two_product(k, LOG2_LOW)
-    r, r_low = add_twice(r, r_low, p, e + k * LOG2_LAST)
-    r, r_low = r * HALVED, r_low * HALVED
-    s, s_low = 1.0, 0.0
+    size = t.shape[0]
+    halvings = np.empty(size)
+    for j in range(size):
+        k = math.floor(t[j] / (LOG2_HIGH + LOG2_LOW) + 0.5)
+        halvings[j] = k if t[j] <= VANISHED else -1.0
+        r, r_low = add_twice(k * LOG2_HIGH, 0.0, -t[j], -t_low[j])  # the last digits are zeros: the product is exact
+        p, e = two_product(k, LOG2_LOW)
+        r, r_low = add_twice(r, r_low, p, e + k * LOG2_LAST)
+        t[j], t_low[j] = r * HALVED, r_low * HALVED
+        s[j], s_low[j] = 1.0, 0.0
     for n in range(TAYLOR_TERMS, 1, -1):  # 1 + r/2 (1 + r/3 (...))
-        s, s_low = multiply_twice(s, s_low, r, r_low)
-        q = s / n
-        p, e = two_product(q, float(n))
-        s, s_low = add_twice(1.0, 0.0, q, ((s - p) - e + s_low) / n)
-    s, s_low = multiply_twice(s, s_low, r, r_low)
+        terms = float(n)
+        for j in range(size):
+            x, x_low = multiply_twice(s[j], s_low[j], t[j], t_low[j])
+            q = x / terms
+            p, e = two_product(q, terms)
+            s[j], s_low[j] = add_twice(1.0, 0.0, q, ((x - p) - e + x_low) / terms)
+    for j in range(size):
+        s[j], s_low[j] = multiply_twice(s[j], s_low[j], t[j], t_low[j])
     for _ in range(SQUARINGS):  # from exp(r) - 1 to exp(2 r) - 1
-        p, e = multiply_twice(s, s_low, s, s_low)
-        s, s_low = add_twice(2.0 * s, 2.0 * s_low, p, e)
-    s, s_low = add_twice(1.0, 0.0, s, s_low)
-    power = 2.0 ** (-k)
-    return s * power, s_low * power
+        for j in range(size):
+            p, e = multiply_twice(s[j], s_low[j], s[j], s_low[j])
+            s[j], s_low[j] = add_twice(2.0 * s[j], 2.0 * s_low[j], p, e)
+    for j in range(size):
+        x, x_low = add_twice(1.0, 0.0, s[j], s_low[j])
+        power = 2.0 ** (-halvings[j]) if halvings[j] >= 0.0 else 0.0
+        s[j], s_low[j] = x * power, x_low * power
 
 
 @compiled_exactly
@@ -116,23 +126,30 @@ def sums_of_decay(left: Float, right: Float, weights: Float, gamma: float, squar
 
     Sets: ``out``, the two parts of the sums, after what is in them already, and those of the sizes.
     """
+    size = right.shape[0]
+    columns = right.T.copy()
+    t, t_low, s, s_low = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for i in range(left.shape[0]):
-        for j in range(right.shape[0]):
-            x, z = left[i], right[j]
-            s, c = 0.0, 0.0
-            for k in range(x.shape[0]):
-                v, v_low = two_sum(x[k], -z[k])
-                if squared:
+        t[:], t_low[:] = 0.0, 0.0
+        for k in range(left.shape[1]):
+            x, column = left[i, k], columns[k]
+            if squared:
+                for j in range(size):
+                    v, v_low = two_sum(x, -column[j])
                     p, e = two_product(v, v)
-                    e += 2.0 * v * v_low
-                else:
-                    p, e = abs(v), v_low if v > 0.0 else -v_low
-                s, t = two_sum(s, p)
-                c += t + e
-            p, e = two_product(gamma, s)
-            s, c = two_sum(p, e + gamma * c)
-            s, c = exp_twice(s, c)
-            _add_to(out, i, s, c, weights[j], s)
+                    t[j], lost = two_sum(t[j], p)
+                    t_low[j] += lost + (e + 2.0 * v * v_low)
+            else:
+                for j in range(size):
+                    v, v_low = two_sum(x, -column[j])
+                    t[j], lost = two_sum(t[j], abs(v))
+                    t_low[j] += lost + (v_low if v > 0.0 else -v_low)
+        for j in range(size):
+            p, e = two_product(gamma, t[j])
+            t[j], t_low[j] = two_sum(p, e + gamma * t_low[j])
+        exp_twice(t, t_low, s, s_low)
+        for j in range(size):
+            _add_to(out, i, s[j], s_low[j], weights[j], s[j])
 
 
 @compiled_exactly

@@ -23,14 +23,15 @@ POSSIBLE = all(hasattr(mmap, name) for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", 
 _kept: list[mmap.mmap] = []
 
 
-def memory_for(owner: object, size: int, dtype: DTypeLike) -> Array:
-    """An array of ``size`` arbitrary numbers, to be used as long as ``owner`` lives."""
+def memory_for(owner: object | None, size: int, dtype: DTypeLike) -> Array:
+    """An array of ``size`` arbitrary numbers, to be used as long as ``owner`` lives; if there is none, as any array."""
     nbytes = size * np.dtype(dtype).itemsize
     if nbytes < SMALLEST or not POSSIBLE:
         return np.empty(size, dtype=dtype)
     block = _kept_block(nbytes) or _fresh_block(nbytes)
-    weakref.finalize(owner, _give_back, block).atexit = False
-    return np.frombuffer(block, dtype=dtype, count=size)
+    array = np.frombuffer(block, dtype=dtype, count=size)
+    weakref.finalize(array if owner is None else owner, _give_back, block).atexit = False  # views keep it alive
+    return array
 
 
 def _kept_block(nbytes: int) -> mmap.mmap | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from maxmargin.operators.vectors import DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index
 
 LEAST_ROOM = 128  # columns
+PIECE = 16  # columns whose products one thread computes at a time
 REBUILD = 64, 0.25  # columns that are added before all are sorted by rows again: so many, or this share
 
 
@@ -99,8 +101,15 @@ class ColumnGram:
         parts = [(0, known, self._sorted)]
         if m > known:
             parts.append((known, m, _ByRows(vectors, self.W[known:m], n)))
-        for low, high, part in parts:
-            _products(vectors, self.W, start, m, low, high, self.h, part.starts, part.columns, part.values, self.G)
+
+        def work(pieces: Iterator[slice]) -> None:
+            for some in pieces:
+                for low, high, part in parts:
+                    by_rows = part.starts, part.columns, part.values
+                    _products(vectors, self.W, some.start, some.stop, low, high, self.h, *by_rows, self.G)
+
+        pieces = [slice(first, min(first + PIECE, m)) for first in range(start, m, PIECE)]
+        self.columns.transposed.workers.run(work, pieces)
         _finish(self.G, start, m, self.means, self.total if self.centred else 0.0)
 
 

@@ -74,6 +74,12 @@ class Measuring(NamedTuple):
             own = self.kernel.roundings(self._safe(sq), self._safe(largest), self.terms)
             return np.asarray(roundings(own, self.unit) + np.minimum(self.cancelled(sq, largest), CANCELLED))
 
+    def error_as_measured(self, sq: Float, largest: float) -> Float:
+        """The same if nothing is measured again."""
+        with np.errstate(all="ignore"):
+            own = self.kernel.roundings(self._safe(sq), self._safe(largest), self.terms)
+            return np.asarray(roundings(own, self.unit) + self.cancelled(sq, largest))
+
     def magnitude(self, sq: Float) -> Float:
         """A value is at most the product of this for both points."""
         with np.errstate(all="ignore"):

@@ -15,16 +15,16 @@ from numpy.typing import DTypeLike
 from scipy.linalg.blas import dsyrk
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.rounding import DOUBLE, roundings
+from maxmargin.numerics.rounding import DOUBLE, SINGLE, roundings
 from maxmargin.operators.arena import memory_for
 from maxmargin.operators.differences import Measuring
 from maxmargin.operators.few import are_few, few_values
 from maxmargin.operators.points import DensePoints, Points, points_of
-from maxmargin.operators.rows import Matrix, checked_values, dense64, is_sparse, rows_as_bytes
+from maxmargin.operators.rows import Matrix, is_sparse, rows_as_bytes
 from maxmargin.operators.tiles import LEFT_VALUES, Tiles, centre_for, stretches
 from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.protocols import Array, Float, Index, Kernel
-from maxmargin.threads import Workers, go_on
+from maxmargin.threads import Workers
 
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
 MIRRORED = 32  # rows at a time, whose other halves stay in the processor's cache
@@ -81,6 +81,10 @@ class Gram(ABC):
         ``K`` is the kernel of the samples exactly as they are stored, or the matrix that was given. For the latter the
         bound holds if it is positive semi-definite.
         """
+
+    def single_values(self) -> tuple[Float, Float]:
+        """Numbers for the samples whose products bound float32 values, and the errors of each row relative to them."""
+        return np.sqrt(np.maximum(self.diagonal(), 0.0)), np.full(self.n_samples, SINGLE)
 
     def block(self, rows: Index) -> Float:
         """``K[rows, :]`` in float64."""
@@ -175,8 +179,11 @@ class KernelGram(Gram):
         return _is_moderate(sq) and _is_moderate(self.diagonal()) and error < SINGLE_ERROR
 
     def may_meet(self, some: Index, others: Index) -> bool:
-        """Kernels of differences make distinct samples independent: only samples that are equal can meet."""
-        if not self.kernel.traits.of_differences:
+        """Kernels of differences make distinct samples independent: only samples that are equal can meet.
+
+        With a kernel that is not positive, a distance of zero proves nothing. That samples are equal does.
+        """
+        if self.kernel.traits.positive and not self.kernel.traits.of_differences:
             return True
         return not rows_as_bytes(self.X[some]).isdisjoint(rows_as_bytes(self.X[others]))
 
@@ -202,17 +209,23 @@ class KernelGram(Gram):
 
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``, from the errors of kernel values and of their sums."""
-        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
-        errors = measuring.error(sq, float(sq[np.flatnonzero(w)].max(initial=0.0)))
-        bound = rounding_of_sums(w, measuring.magnitude(sq), errors)
+        bound = rounding_of_sums(w, *self._double_values)
         return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
 
     @cached_property
-    def whole(self) -> Float:
-        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels.
+    def _double_values(self) -> tuple[Float, Float]:
+        """As `single_values` of float64 values."""
+        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
+        return measuring.magnitude(sq), measuring.error(sq, float(sq.max(initial=0.0)))
 
-        It is not to be used after this operator is gone, whose memory the next one takes.
-        """
+    def single_values(self) -> tuple[Float, Float]:
+        """As above; float32 values that cancel are not measured again."""
+        measuring, sq = Measuring.of(self.kernel, self._singles), self._singles.sq.astype(np.float64)
+        return measuring.magnitude(sq), measuring.error_as_measured(sq, float(sq.max(initial=0.0)))
+
+    @cached_property
+    def whole(self) -> Float:
+        """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels."""
         if are_few(self.X, self.X):
             return few_values(self.kernel, np.asarray(self.X))
         points = self._doubles
@@ -221,9 +234,9 @@ class KernelGram(Gram):
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
             return super().whole
         n, X = self.n_samples, points.stored().X
-        K = memory_for(self, n * n, np.float64).reshape(n, n)
+        K = memory_for(None, n * n, np.float64).reshape(n, n)
         dsyrk(1.0, X.T, trans=1, lower=1, c=K.T, overwrite_c=1)  # the upper half, which is enough
-        _map_all(self.kernel, K, points.sq)
+        map_all(self.kernel, K, points.sq)
         return K
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
@@ -273,100 +286,6 @@ class KernelGram(Gram):
     @cached_property
     def _all_columns(self) -> Points:
         return self._doubles
-
-
-class GivenGram(Gram):
-    """A kernel matrix of which float64 blocks of any rows and columns can be had."""
-
-    @abstractmethod
-    def between(self, rows: Index, columns: Index) -> Float:
-        """``K[rows, columns]``."""
-
-    def columns(self, samples: Index | None, dtype: DTypeLike) -> Index:
-        """The samples' numbers."""
-        return np.arange(self.n_samples) if samples is None else samples
-
-    def write_rows(self, samples: Index, columns: Index, scale: float, shift: float, out: Array, slots: Index) -> None:
-        """``out[slots] = scale * K[samples, columns] + shift``."""
-        for part in stretches(samples.size, max(1, LEFT_VALUES // max(1, columns.size))):
-            out[slots[part]] = scale * self.between(samples[part], columns) + shift
-
-    def sums(self, weights: Float, columns: Index) -> Float:
-        """``K[columns, :] @ weights``."""
-        support = np.flatnonzero(weights)
-        out = np.zeros(columns.size)
-        for part in stretches(support.size, max(1, LEFT_VALUES // max(1, columns.size))):
-            out += weights[support[part]] @ self.between(support[part], columns)
-        return out
-
-    def rounding(self, w: Float) -> Float:
-        """A bound on the error of each entry of ``apply(w)``: that of a sum, since the values are what they are."""
-        sizes = np.maximum(self.diagonal(), 0.0) if self.positive else np.full(self.n_samples, self._largest)
-        return rounding_of_sums(w, np.sqrt(sizes), 0.0) + 0.5 * self._asymmetry * float(np.abs(w).sum())
-
-    @cached_property
-    def _asymmetry(self) -> float:
-        """The largest difference of two values that should be equal."""
-        everything, most = np.arange(self.n_samples), 0.0
-        for part in stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples))):
-            go_on()
-            differences = self.between(everything[part], everything) - self.between(everything, everything[part]).T
-            most = max(most, float(np.abs(differences).max(initial=0.0)))
-        return most
-
-    @cached_property
-    def _largest(self) -> float:
-        """The largest value without its sign."""
-        everything, step = np.arange(self.n_samples), max(1, LEFT_VALUES // max(1, self.n_samples))
-        blocks = (self.between(everything[some], everything) for some in stretches(self.n_samples, step))
-        return max((float(np.abs(block).max(initial=0.0)) for block in blocks), default=0.0)
-
-
-class PrecomputedGram(GivenGram):
-    """A kernel matrix that the user computed."""
-
-    def __init__(self, K: Matrix, workers: Workers | None = None) -> None:
-        self.K = K
-        self.n_samples = K.shape[0]
-        self.workers = workers or Workers()
-
-    def between(self, rows: Index, columns: Index) -> Float:
-        """``K[rows, columns]``."""
-        part = self.K[rows]
-        return dense64(part if columns.size == self.n_samples else part[:, columns])
-
-    @cached_property
-    def _asymmetry(self) -> float:
-        parts = stretches(self.n_samples, max(1, LEFT_VALUES // max(1, self.n_samples)))
-        differences = (abs(self.K[part] - self.K[:, part].T) for part in parts)
-        return float(max((difference.max() for difference in differences if difference.size), default=0.0))
-
-    def diagonal(self) -> Float:
-        """``K[i, i]``."""
-        return np.asarray(self.K.diagonal(), dtype=np.float64)
-
-
-class CallableGram(GivenGram):
-    """A kernel matrix from a Python function ``kernel(A, B)`` that returns one row per row of ``A``."""
-
-    def __init__(self, function: Callable[[Any, Any], Any], X: Matrix, workers: Workers | None = None) -> None:
-        self.function = function
-        self.X = X
-        self.n_samples = X.shape[0]
-        self.workers = workers or Workers()
-
-    def between(self, rows: Index, columns: Index) -> Float:
-        """``K[rows, columns]``."""
-        right = self.X if columns.size == self.n_samples else self.X[columns]
-        return checked_values(self.function(self.X[rows], right), (len(rows), columns.size))
-
-    def diagonal(self) -> Float:
-        """``k(x_i, x_i)``, one call per stretch of rows."""
-        out = np.empty(self.n_samples)
-        for part in stretches(self.n_samples, 1024):
-            X = self.X[part]
-            out[part] = checked_values(self.function(X, X), (X.shape[0],) * 2).diagonal()
-        return out
 
 
 class StoredGram(Gram):
@@ -458,7 +377,7 @@ def _is_moderate(values: Float) -> bool:
 
 
 @compiled
-def _map_all(kernel: Kernel, K: Float, sq: Float) -> None:
+def map_all(kernel: Kernel, K: Float, sq: Float) -> None:
     """Turn inner products of all pairs into kernel values in place: one half of them, which is copied to the other."""
     n = K.shape[0]
     for first in range(0, n, MIRRORED):

@@ -13,7 +13,8 @@ from numpy.typing import DTypeLike
 
 from maxmargin.numerics.doubled import DOUBLED, add_rows, products_of_rows, sums_of_decay, sums_of_powers
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.operators.gram import GivenGram, Gram, KernelGram, Prepared, StoredGram
+from maxmargin.operators.given import GivenGram
+from maxmargin.operators.gram import Gram, KernelGram, Prepared, StoredGram
 from maxmargin.operators.rows import Matrix, Rows, dense64, is_sparse, scores_of
 from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial
 from maxmargin.protocols import Array, Float, Index
@@ -22,6 +23,7 @@ from maxmargin.threads import go_on
 TILE_ENTRIES = 2**16  # of a matrix at a time
 TILE_PAIRS = 2**12  # of samples at a time
 MOST_STEPS = 4e8  # of ten nanoseconds each: some seconds
+SHARED_STEPS = 1e7  # fewer take less time than to wake a thread
 VALUE_STEPS = 40  # that a kernel value takes beside its measurement
 UNDERFLOW = 1e-290  # for each term: products that are smaller may lose all digits
 
@@ -69,9 +71,13 @@ def linear_coefficients(X: Matrix, expansions: Float) -> Float:
 
 
 class PreciseGram(Gram):
-    """A kernel matrix whose products with vectors are computed with twice the digits."""
+    """A kernel matrix whose products with vectors are computed with twice the digits.
 
-    def __init__(self, gram: Gram) -> None:
+    If users get the vectors ``divided`` by a number, the rounding of that counts as error of the products.
+    """
+
+    def __init__(self, gram: Gram, divided: bool = False) -> None:
+        self.divided = 2.0 * DOUBLE if divided else 0.0
         self.gram = gram.gram if isinstance(gram, StoredGram) else gram
         self.n_samples, self.workers = gram.n_samples, gram.workers
         self._last: tuple[Float, Float, Float] | None = None
@@ -119,33 +125,46 @@ class PreciseGram(Gram):
         out = np.zeros((3, self.n_samples))
         for part in _stretches(support.size, max(1, TILE_ENTRIES // max(1, self.n_samples))):
             add_rows(*_entries(gram.between(support[part], everything)), w[support[part]], out)
-        error = 2.0 * growth(support.size) ** 2 * out[2] + support.size * UNDERFLOW
+        error = (2.0 * growth(support.size) ** 2 + self.divided) * out[2] + support.size * UNDERFLOW
         high = out[0] + out[1]
         sums = Sums(high, (out[0] - high) + out[1], error)
         return sums.high, sums.slack + 0.5 * gram._asymmetry * float(np.abs(w).sum())
 
     def _of_rows(self, gram: KernelGram, scale: float, w: Float) -> tuple[Float, Float]:
-        """Through the coefficients ``X^T w``; users get these rounded, which changes the scores a little more."""
+        """Through the coefficients ``X^T w``; users get these rounded, which changes the scores a little more.
+
+        What users get divided are the coefficients.
+        """
         v = combination(gram.X, w)
         z = products(gram.X, v.high, v.low, 2.0 * v.error + 2.0 * DOUBLE * np.abs(v.high))
         return scale * z.high, abs(scale) * (z.slack + 2.0 * DOUBLE * np.abs(z.high))
 
     def _of_pairs(self, gram: KernelGram, w: Float) -> tuple[Float, Float]:
+        """Value by value, in tiles of pairs; many of them by several threads."""
         kernel, support = gram.kernel, np.flatnonzero(w)
         out, d = np.zeros((3, self.n_samples)), gram.X.shape[1]
         step = max(1, int((TILE_PAIRS * 64 / max(1, d)) ** 0.5))
-        for some in _stretches(support.size, step):
-            right, weights = dense64(gram.X[support[some]]), w[support[some]]
-            for part in _stretches(self.n_samples, step):
-                go_on()
-                left, block = dense64(gram.X[part]), out[:, part]
-                if isinstance(kernel, Polynomial):
-                    sums_of_powers(left, right, weights, kernel.gamma, kernel.coef0, kernel.degree, block)
-                else:
-                    assert isinstance(kernel, RBF | Laplacian)
-                    sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
+
+        def work(parts: Iterator[slice]) -> None:
+            for part in parts:
+                left, block = dense64(gram.X[part]), np.zeros((3, part.stop - part.start))
+                for some in _stretches(support.size, step):
+                    go_on()
+                    right, weights = dense64(gram.X[support[some]]), w[support[some]]
+                    if isinstance(kernel, Polynomial):
+                        sums_of_powers(left, right, weights, kernel.gamma, kernel.coef0, kernel.degree, block)
+                    else:
+                        assert isinstance(kernel, RBF | Laplacian)
+                        sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
+                out[:, part] = block
+
+        parts = list(_stretches(self.n_samples, step))
+        if float(support.size) * self.n_samples * (d + VALUE_STEPS) < SHARED_STEPS:
+            work(iter(parts))
+        else:
+            self.workers.run(work, parts)
         degree = max(1, kernel.degree) if isinstance(kernel, Polynomial) else 1
-        relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2
+        relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2 + self.divided
         error = relative * out[2] + UNDERFLOW * (support.size + float(np.abs(w).sum()))
         high = out[0] + out[1]
         sums = Sums(high, (out[0] - high) + out[1], error)

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin._jit import compiled, compiled_in_place
-from maxmargin.operators.vectors import DenseVectors, SparseVectors
+from maxmargin.operators.vectors import BLOCK, DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index, Vectors
-from maxmargin.threads import Workers
+from maxmargin.threads import Workers, go_on
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -38,6 +38,18 @@ def is_sparse(X: object) -> TypeIs[Sparse]:
 def dense64(X: Matrix) -> Float:
     """A matrix as a dense float64 array."""
     return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+
+
+def asymmetry(K: Matrix) -> float:
+    """The largest difference of two entries of a square matrix that should be equal; some rows at a time."""
+    if is_sparse(K):
+        return float(abs(K - K.T).data.max(initial=0.0))
+    most, step = 0.0, max(1, PART_WORK // max(1, len(K)))
+    for first in range(0, len(K), step):
+        go_on()
+        part = slice(first, first + step)
+        most = max(most, float(np.abs(K[part] - K[:, part].T).max(initial=0.0)))
+    return most
 
 
 def checked_values(values: Any, shape: tuple[int, int]) -> Float:
@@ -192,12 +204,19 @@ class Rows:
     def terms(self) -> tuple[int, int]:
         """How many products are added up to a score, and to a coefficient of `adjoint`, in one sum after another."""
         parts, longest = self._summed_parts, self.n_features
+        added = max((part.stop - part.start for part in parts), default=0)
         if isinstance(self.vectors, SparseVectors):
             longest = int(np.diff(self.vectors.indptr.view(np.int64)).max(initial=0))
-        return longest, max((part.stop - part.start for part in parts), default=0) + len(parts)
+        elif self._small is None:
+            added = min(added, BLOCK + -(-added // BLOCK) + -(-added // TILE_ROWS))
+        return longest, added + len(parts)
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
+        if isinstance(self.matrix, np.ndarray) and self.matrix.size <= SMALL:
+            X = np.asarray(self.matrix, dtype=np.float64)
+            with np.errstate(over="ignore"):  # as compiled loops do
+                return np.asarray(s @ (X * X))
         return self._sum_over_rows(add_squares, s)
 
     def beyond(self, limits: Float) -> Array:
@@ -388,6 +407,15 @@ def combinations_of(vectors: SparseVectors, A: Float, length: int) -> Float:
             for c in range(a.shape[0]):
                 w[c] += vectors.data[e] * a[c]
     return out
+
+
+@compiled_in_place
+def sum_of_squares(values: Float) -> float:
+    """The sum of the squares: without the threads that BLAS would wake up for it."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i] * values[i]
+    return total
 
 
 @compiled

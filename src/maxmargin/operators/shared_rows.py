@@ -77,10 +77,11 @@ class SharedRows(Gram):
         return out if columns.size == self.n_samples else out[:, columns]
 
     def rounding(self, w: Float) -> Float:
-        """A bound on the error of each entry of ``apply(w)``. Float32 values count as the matrix itself."""
+        """A bound on the error of each entry of ``apply(w)``, of the kernel itself and not of its float32 values."""
         if self.dtype == np.float64:
             return self.gram.rounding(w)
-        return rounding_of_sums(w, np.sqrt(np.maximum(self._diagonal, 0.0)), 0.0, SINGLE)
+        magnitudes, errors = self.gram.single_values()
+        return rounding_of_sums(w, magnitudes, errors, SINGLE)
 
     @cached_property
     def _all(self) -> Prepared:

@@ -15,7 +15,8 @@ from maxmargin._jit import compiled, compiled_in_place, compiled_methods
 from maxmargin.numerics.rounding import DOUBLE, roundings
 from maxmargin.operators.differences import CANCELLED, UNDERFLOW, Measuring
 from maxmargin.operators.few import few_values_of
-from maxmargin.operators.gram import GivenGram, Gram, KernelGram
+from maxmargin.operators.given import GivenGram
+from maxmargin.operators.gram import Gram, KernelGram
 from maxmargin.parts.kernels import Linear
 from maxmargin.protocols import Float, Index, Kernel
 

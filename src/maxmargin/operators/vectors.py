@@ -15,6 +15,7 @@ from maxmargin._jit import compiled_methods, inlined, larger, prefetch
 from maxmargin.protocols import Array, Float, Index
 
 CACHE_LINE = 64  # bytes
+BLOCK = 128  # dense vectors whose sum is added to others
 
 
 @compiled_methods
@@ -28,6 +29,13 @@ class DenseVectors(NamedTuple):
         total = 0.0
         for k in range(x.shape[0]):
             total += x[k] * w[k]
+        return total
+
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += x[k] * (s[k] * w[k])
         return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
@@ -47,12 +55,19 @@ class DenseVectors(NamedTuple):
             out[i] = self.dot(i, w)
 
     def add_each(self, some: Index, weights: Float, w: Float) -> None:
-        whole = some.shape[0] - some.shape[0] % 4
-        for n in range(0, whole, 4):
-            i, j, k, m = some[n], some[n + 1], some[n + 2], some[n + 3]
-            add_four(self.X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], w)
-        for n in range(whole, some.shape[0]):
-            self.add(some[n], weights[some[n]], w)
+        # Sums of sums: the bound on their rounding errors grows with the longest of them.
+        own = np.empty(w.shape[0])
+        for first in range(0, some.shape[0], BLOCK):
+            stop = min(first + BLOCK, some.shape[0])
+            whole = stop - (stop - first) % 4
+            own[:] = 0.0
+            for n in range(first, whole, 4):
+                i, j, k, m = some[n], some[n + 1], some[n + 2], some[n + 3]
+                add_four(self.X, i, j, k, m, weights[i], weights[j], weights[k], weights[m], own)
+            for n in range(whole, stop):
+                self.add(some[n], weights[some[n]], own)
+            for c in range(w.shape[0]):
+                w[c] += own[c]
 
     def add_squares(self, i: int, weight: float, w: Float) -> None:
         x = self.X[i]
@@ -79,6 +94,19 @@ class DenseVectors(NamedTuple):
             total += v * v
         return total
 
+    def add_weighted(self, i: int, step: float, weights: Float, w: Float) -> None:
+        x = self.X[i]
+        for k in range(x.shape[0]):
+            w[k] += step * weights[k] * x[k]
+
+    def weighted_square(self, i: int, weights: Float) -> float:
+        x = self.X[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            v = np.float64(x[k])
+            total += weights[k] * v * v
+        return total
+
     def differences(self, i: int, others: DenseVectors, j: int) -> tuple[float, float]:
         """Manhattan distance and squared Euclidean distance of vector ``i`` to vector ``j`` of others."""
         x, z = self.X[i], others.X[j]
@@ -102,6 +130,13 @@ class SparseVectors(NamedTuple):
         total = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
             total += self.data[k] * w[self.indices[k]]
+        return total
+
+    def dot_weighted(self, i: int, s: Float, w: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            j = self.indices[k]
+            total += self.data[k] * (s[j] * w[j])
         return total
 
     def dot_shrunk(self, i: int, level: float, w: Float) -> float:
@@ -150,6 +185,17 @@ class SparseVectors(NamedTuple):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             v = np.float64(self.data[k])
             total += v * v
+        return total
+
+    def add_weighted(self, i: int, step: float, weights: Float, w: Float) -> None:
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[self.indices[k]] += step * weights[self.indices[k]] * self.data[k]
+
+    def weighted_square(self, i: int, weights: Float) -> float:
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            v = np.float64(self.data[k])
+            total += weights[self.indices[k]] * v * v
         return total
 
     def differences(self, i: int, others: SparseVectors, j: int) -> tuple[float, float]:

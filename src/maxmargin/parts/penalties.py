@@ -1,6 +1,7 @@
-"""Penalties on the coefficients: ridge, LASSO, their sum, and these within bounds.
+"""Penalties on the coefficients: ridge, LASSO, their sum, these within bounds, and norms of groups.
 
-All are separable, so each is given for one coefficient ``w``, whose number is ``j``; ``lam`` is the strength.
+All are separable, so each is given for one coefficient ``w``, whose number is ``j``, or for the norm of one group;
+``lam`` is the strength.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from maxmargin._jit import compiled_methods
-from maxmargin.protocols import Float, Penalty
+from maxmargin.protocols import Float, Index, Penalty
 
 
 @compiled_methods
@@ -22,7 +23,7 @@ class L2(NamedTuple):
         return 0.5 * self.lam * w * w
 
     def conjugate_cost(self, v: float, j: int) -> float:
-        return 0.5 * v * v / self.lam
+        return 0.5 * v * (v / self.lam)  # the square may underflow
 
     def dual_limits(self, j: int) -> tuple[float, float]:
         return -math.inf, math.inf
@@ -61,7 +62,8 @@ class ElasticNet(NamedTuple):
         return self.lam * self.ratio * abs(w) + 0.5 * (self.lam * (1.0 - self.ratio)) * w * w
 
     def conjugate_cost(self, v: float, j: int) -> float:
-        return 0.5 * max(abs(v) - self.lam * self.ratio, 0.0) ** 2 / (self.lam * (1.0 - self.ratio))
+        excess = max(abs(v) - self.lam * self.ratio, 0.0)
+        return 0.5 * excess * (excess / (self.lam * (1.0 - self.ratio)))
 
     def dual_limits(self, j: int) -> tuple[float, float]:
         return -math.inf, math.inf
@@ -98,7 +100,7 @@ class Bounded(NamedTuple):
         if ridge == 0.0:
             return excess * end if end > 0.0 else 0.0
         # The maximiser is excess / ridge, or the bound before it.
-        return 0.5 * excess * excess / ridge if excess <= ridge * end else end * (excess - 0.5 * ridge * end)
+        return 0.5 * excess * (excess / ridge) if excess <= ridge * end else end * (excess - 0.5 * ridge * end)
 
     def dual_limits(self, j: int) -> tuple[float, float]:
         if self.lam * (1.0 - self.ratio) > 0.0:
@@ -113,6 +115,38 @@ class Bounded(NamedTuple):
         shrunk = max(abs(v) - step * (self.lam * self.ratio), 0.0)
         w = math.copysign(shrunk / (1.0 + step * (self.lam * (1.0 - self.ratio))), v)
         return min(max(w, self.low[j]), self.high[j]) if j < self.low.shape[0] else w
+
+
+@compiled_methods
+class Groups(NamedTuple):
+    """``prices_j r + mu r^2 / 2`` where ``r`` is the norm of the coefficients of group ``j``: the group LASSO.
+
+    It is a function of norms instead of coefficients, and its conjugate one of the norms of what belongs to the groups.
+    The proximal step of a group shortens it to what ``prox`` says of its norm, and leaves its direction.
+    """
+
+    prices: Float
+    mu: float = 0.0
+
+    @property
+    def lam(self) -> float:
+        return float(self.prices.max(initial=0.0))
+
+    def cost(self, w: float, j: int) -> float:
+        return self.prices[j] * abs(w) + 0.5 * self.mu * w * w
+
+    def conjugate_cost(self, v: float, j: int) -> float:
+        excess = max(abs(v) - self.prices[j], 0.0)
+        if self.mu > 0.0:
+            return 0.5 * excess * excess / self.mu
+        return 0.0 if excess == 0.0 else math.inf
+
+    def dual_limits(self, j: int) -> tuple[float, float]:
+        end = math.inf if self.mu > 0.0 else self.prices[j]
+        return -end, end
+
+    def prox(self, v: float, step: float, j: int) -> float:
+        return math.copysign(max(abs(v) - step * self.prices[j], 0.0) / (1.0 + step * self.mu), v)
 
 
 @compiled_methods
@@ -148,3 +182,10 @@ def strengths(penalty: Penalty) -> tuple[float, float]:
     if isinstance(penalty, (ElasticNet, Bounded)):
         return penalty.lam * penalty.ratio, penalty.lam * (1.0 - penalty.ratio)
     return (penalty.lam, 0.0) if isinstance(penalty, L1) else (0.0, penalty.lam)
+
+
+def restricted(penalty: Penalty, some: Index) -> Penalty:
+    """The same for some of the coefficients, numbered anew."""
+    if isinstance(penalty, Bounded):
+        return penalty._replace(low=penalty.low[some], high=penalty.high[some])
+    return penalty._replace(reach=penalty.reach[some]) if isinstance(penalty, Unpenalised) else penalty

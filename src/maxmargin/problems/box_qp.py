@@ -82,28 +82,51 @@ class BoxQP:
             shift=problem.penalised_column**2 / problem.lam,
         )
 
+    @property
+    def of_street(self) -> bool:
+        """Whether it has one group for each class, and users get its function divided by its margin."""
+        return self.totals.size == 2 and not self.of_tube
+
     def expansion(self, a: Float) -> Float:
         """Coefficients over the samples: the variables of each sample added up."""
         return np.bincount(self.sample, weights=a, minlength=self.gram.n_samples).astype(np.float64, copy=False)
 
     def values(self, a: Float, fa: Float) -> tuple[float, float, Float]:
         """Primal value, dual value and multipliers at ``a``; ``fa`` is the score that belongs to each variable."""
-        quadratic = 0.5 * float(a @ fa)
-        dual = float(self.q @ a) - quadratic - 0.5 * float(self.D @ (a * a))
+        quadratic, q = 0.5 * float(a @ fa), self.from_middle
+        dual = float(q @ a) - quadratic - 0.5 * float(self.D @ (a * a))
         b = np.zeros(self.totals.size)
         primal = quadratic
         if not b.size:
-            primal += _support(self.q - fa, 0.0, self.low, self.high, self.D)
+            primal += _support(q - fa, 0.0, self.low, self.high, self.D)
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
-            r, box = self.q[members] - fa[members], (self.low[members], self.high[members], self.D[members])
-            b[g] = middle_minimiser(_MultiplierSlope(r, *box, float(total)), float(np.abs(r).max(initial=0.0)))
+            r, box = q[members] - fa[members], (self.low[members], self.high[members], self.D[members])
+            b[g] = self._rounded(middle_minimiser(_MultiplierSlope(r, *box, float(total)), _largest(r)))
             primal += _support(r, b[g], *box) + b[g] * total
         if self.of_tube and b[0] < b[1]:
-            r, box, total = self.q - fa, (self.low, self.high, self.D), float(self.totals.sum())
-            b[:] = middle_minimiser(_MultiplierSlope(r, *box, total), float(np.abs(r).max(initial=0.0)))
+            r, box, total = q - fa, (self.low, self.high, self.D), float(self.totals.sum())
+            b[:] = self._rounded(middle_minimiser(_MultiplierSlope(r, *box, total), _largest(r)))
             primal = quadratic + _support(r, b[0], *box) + b[0] * total
-        return float(primal), dual, b
+        return float(primal), dual, b + self.middle
+
+    @cached_property
+    def middle(self) -> float:
+        """The middle of the linear term, from which it is measured if all variables together sum to zero.
+
+        They do not feel it, and the sums of large targets that are near each other round much less.
+        """
+        balanced_variables = self.totals.size > 0 and float(self.totals.sum()) == 0.0
+        return 0.5 * (float(self.q.min()) + float(self.q.max())) if balanced_variables and self.q.size else 0.0
+
+    @cached_property
+    def from_middle(self) -> Float:
+        """The linear term, measured from its middle."""
+        return self.q - self.middle if self.middle != 0.0 else self.q
+
+    def _rounded(self, b: float) -> float:
+        """A multiplier from the middle, as it is once the middle has been added."""
+        return (b + self.middle) - self.middle
 
     def group_value(self, g: int, f: Float, b: float) -> float:
         """What a group of variables with the scores ``f`` adds to the primal value at the multiplier ``b``."""
@@ -126,6 +149,11 @@ class BoxQP:
         return f if judged is not None and np.array_equal(judged, a) else precise.scores(a)
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: with every kernel that is positive semi-definite."""
+        return self.gram.positive
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return False
@@ -138,11 +166,14 @@ class BoxQP:
         of one and the origin), and these may touch. The relative gap means nothing then, and solvers would go on for
         ever.
         """
-        total = float(np.abs(self.totals).sum())
+        total = self._sizes_of_totals
         if total == 0.0:
             return 0.0
-        largest = float(np.abs(self.gram.diagonal()).max(initial=0.0))
-        return VANISHING * total * (0.5 * total * largest + float(np.abs(self.q).max(initial=0.0)))
+        return VANISHING * total * (0.5 * total * _largest(self.gram.diagonal()) + _largest(self.from_middle))
+
+    @cached_property
+    def _sizes_of_totals(self) -> float:
+        return float(np.abs(self.totals).sum())
 
     def conclusion(self, certificate: Certificate) -> Status | None:
         """That hulls meet or, of other programs, that rounding errors leave nothing to go on with."""
@@ -184,7 +215,7 @@ class BoxQP:
         self, primal: float, dual: float, primal_error: float, dual_error: float, passes: float = 0.0
     ) -> Certificate:
         """Of two values and their errors: without weak duality, or above the value of zero, the dual bounds nothing."""
-        if not self.gram.positive or dual - dual_error > self.value_of_zero:
+        if not self.convex or dual - dual_error > self.value_of_zero:
             dual = -math.inf
         return certificate_of(primal, dual, primal_error, dual_error, passes)
 
@@ -197,15 +228,21 @@ class BoxQP:
     def primal_error(self, w: Float, f: Float, b: Float, slack: Float) -> float:
         """Of the primal value at coefficients ``w`` with the scores ``f``, which are wrong by up to ``slack``.
 
-        There are as many coefficients and scores as variables; ``b`` are the multipliers of the groups.
+        There are as many coefficients and scores as variables; ``b`` are the multipliers of the groups. A multiplier
+        that is the middle itself is exact, as is the intercept that follows from two of them.
         """
         size, terms = np.abs(w), growth(self.q.size)
         quadratic = 0.5 * total_error(size, slack) + terms * 0.5 * float(size @ np.abs(f))
-        offset = b[self.group] if b.size else np.zeros(self.q.size)
-        missing = self.q - f - offset
-        slack = slack + 2.0 * DOUBLE * (np.where(f != 0.0, np.abs(self.q - f), 0.0) + np.abs(missing))
-        losses = _support_error(missing, slack, self.low, self.high, self.D, terms)
-        return quadratic + losses + terms * float(np.abs(b) @ np.abs(self.totals))
+        own = b - self.middle
+        offset = own[self.group] if b.size else np.zeros(self.q.size)
+        given, missing = self.from_middle - f, self.from_middle - f - offset
+        slack = slack + 2.0 * DOUBLE * (np.where(f != 0.0, np.abs(given), 0.0) + np.abs(missing))
+        of_intercept = 0.0
+        if self.middle != 0.0:
+            slack = slack + DOUBLE * (np.abs(self.from_middle) + 2.0 * np.abs(given))
+            of_intercept = 4.0 * DOUBLE * float(np.abs(b[own != 0.0]).max(initial=0.0))
+        losses = _support_error(missing, slack + of_intercept, self.low, self.high, self.D, terms)
+        return quadratic + losses + (terms * float(np.abs(own).max(initial=0.0)) + of_intercept) * self._sizes_of_totals
 
     def dual_error(self, a: Float, f: Float, slack: Float) -> float:
         """Of the dual value at feasible variables with the scores ``f``, and of sums that are not quite their totals.
@@ -213,8 +250,8 @@ class BoxQP:
         What is missing there can be moved to any variable with room, at the price of its slope.
         """
         size, terms = np.abs(a), growth(self.q.size)
-        parts = float(size @ (np.abs(self.q) + 0.5 * np.abs(f) + 0.5 * self.D * size))
-        slopes = np.abs(self.q - f - self.D * a) + slack
+        parts = float(size @ (np.abs(self.from_middle) + 0.5 * np.abs(f) + 0.5 * self.D * size))
+        slopes = np.abs(self.from_middle - f - self.D * a) + slack
         error = 0.5 * total_error(size, slack) + terms * parts
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.group == g)
@@ -269,6 +306,11 @@ class BoxQP:
         if b.size:
             beta = balanced(beta)  # or the certificate would do it, and could not use one product for both values
         return Point(beta / self.lam, intercept, beta)
+
+
+def _largest(values: Float) -> float:
+    """The largest size."""
+    return float(np.abs(values).max(initial=0.0))
 
 
 def with_sum(a: Float, low: Float, high: Float, total: float) -> Float:

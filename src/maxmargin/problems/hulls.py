@@ -96,6 +96,11 @@ class HullDistance:
         return not self.census[:, 2].any()
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: always."""
+        return True
+
+    @property
     def separable(self) -> bool:
         """Whether directions and points of the hulls are judged independently of each other."""
         return True

@@ -42,6 +42,13 @@ class Point:
     b: float
     alpha: Float | None = None
 
+    def or_zero(self) -> Point:
+        """The point itself, or zero in its place if some of its numbers are none."""
+        alpha = np.zeros(0) if self.alpha is None else self.alpha
+        if np.isfinite(self.w).all() and math.isfinite(self.b) and np.isfinite(alpha).all():
+            return self
+        return Point(np.zeros_like(self.w), 0.0, None if self.alpha is None else np.zeros_like(alpha))
+
     def __repr__(self) -> str:
         return f"Point(w={_in_short(self.w)}, b={self.b:g}, alpha={_in_short(self.alpha)})"
 
@@ -85,9 +92,12 @@ class Certificate:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better: the relative gap; from 1 on, where a value far below zero hides the other one, the gap."""
+        """Smaller is better: the relative gap; from 1 on, where a value far below zero hides the other one, the gap.
+
+        Where there is no bound at all, the primal value.
+        """
         if not self.relative_gap < math.inf:
-            return math.inf, math.inf
+            return math.inf, self.primal + self.primal_error if self.dual == -math.inf else math.inf
         return (self.relative_gap, 0.0) if self.relative_gap < 1.0 else (1.0, self.gap + self.error)
 
     @property
@@ -106,6 +116,10 @@ UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that 
 
 class Certifiable(Protocol):
     """What the loop asks of a problem, of whatever kind."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything."""
 
     @property
     def separable(self) -> bool:

@@ -113,7 +113,7 @@ def precise(problem: Certifiable) -> Certifiable | None:
     if isinstance(problem, Problem) and isinstance(problem.operator, Gram) and PreciseGram.can(problem.operator):
         return replace(problem, operator=PreciseGram(problem.operator))
     if isinstance(problem, BoxQP) and PreciseGram.can(problem.gram):
-        return replace(problem, gram=PreciseGram(problem.gram))
+        return replace(problem, gram=PreciseGram(problem.gram, divided=problem.of_street))
     return None
 
 

@@ -16,31 +16,43 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
-from maxmargin._jit import compiled, compiled_methods
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.bisection import middle_minimiser, middle_minimiser_of_many
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Bordered, Chunks, Columns, Gram, Rows, Sharded
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2, Bounded, Unpenalised, strengths
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised, restricted, strengths
+from maxmargin.problems.losses_of_samples import (
+    SLOPE_ROUNDING,
+    InterceptSlope,
+    box_of_duals,
+    clipped,
+    intercept_slopes,
+    may_cost,
+    sum_of_conjugates,
+    sum_of_losses,
+    weighted_slopes,
+)
 from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
-    conjugate_costs,
+    costs,
     depth,
     dual_excess,
     error_of_conjugate_penalty,
     error_of_conjugates,
     error_of_losses,
-    imbalance,
     sample_sums,
     total_error,
+    values_and_errors,
+    weighted_size,
+    where_felt,
 )
 from maxmargin.protocols import (
     Array,
@@ -56,7 +68,7 @@ from maxmargin.protocols import (
 )
 
 MATRICES = (Rows, Columns, Chunks, Sharded)
-SLOPE_ROUNDING = 1e-13  # of the sum of the absolute slopes: a sum of slopes that is smaller is zero
+NOWHERE = np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +156,11 @@ class Problem:
         return getattr(self.operator, "total_samples", self.y.size)
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: with every kernel that is positive semi-definite, and over rows."""
+        return not self.kernelised or self.gram.positive
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other: always."""
         return True
@@ -183,17 +200,26 @@ class Problem:
         before = columns.read
         z = columns.apply(point.w)
         alpha = self.slopes(z + point.b) if point.alpha is None else point.alpha
-        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        alpha = clipped(self.loss, alpha, self.y, self.s)
         if self.free_intercept:
             alpha = balanced(alpha)
         found = columns.beyond(alpha, strengths(self.penalty)[0])
+        read = columns.read - before + np.count_nonzero(point.w) / max(1, point.w.size)
+        some = where_felt(found.certain, point.w)  # all other columns cost nothing, certainly
+        penalty, w, v, lengths = (
+            restricted(self.penalty, some),
+            point.w[some],
+            found.v[some],
+            columns.column_lengths()[some],
+        )
         border = np.full(1 if self.penalised_column else 0, self.penalised_column * alpha.sum())
-        excess = dual_excess(self.penalty, np.append(found.v, border))
+        excess = dual_excess(penalty, np.append(v, border) if border.size else v)
         if excess > 1.0:
             share = max(0.0, 1.0 / excess - 1e-14)
-            alpha, found = alpha * share, found.scaled(share)
-        used = np.count_nonzero(point.w) / max(1, point.w.size)
-        return self._certificate(point, z, alpha, found.v, float(used + columns.read - before), found.certain)
+            alpha, v = alpha * share, v * share
+        return self._certificate_of(
+            penalty, w, point.b, z, alpha, v, lengths, columns.terms(), read, found.certain[some]
+        )
 
     def completed(self, point: Point) -> tuple[Point, Certificate]:
         """Coefficients over rows with the dual variables that the slopes there suggest, and the certificate of both."""
@@ -208,36 +234,35 @@ class Problem:
             alpha = np.zeros_like(alpha)
         return replace(point, alpha=alpha), certificate
 
-    def _certificate(
-        self, point: Point, z: Float, alpha: Float, v: Float, passes: float, certain: Array | None = None
-    ) -> Certificate:
-        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``.
+    def _certificate(self, point: Point, z: Float, alpha: Float, v: Float, passes: float) -> Certificate:
+        """From the scores ``z = X w``, a dual feasible point, and ``v = X^T alpha``."""
+        rows = cast("Features", self.operator)
+        return self._certificate_of(
+            self.penalty, point.w, point.b, z, alpha, v, rows.column_lengths(), rows.terms(), passes, NOWHERE
+        )
+
+    def _certificate_of(
+        self, penalty: Penalty, w: Float, b: float, z: Float, alpha: Float, v: Float, lengths: Float,
+        terms: tuple[int, int], passes: float, certain: Array,
+    ) -> Certificate:  # fmt: skip
+        """The same from what there is for each column that is felt.
 
         Where that is ``certain`` to cost nothing, ``v`` is zero, and no error makes it cost more.
         """
-        rows, n = cast("Features", self.operator), self.total_samples
-        of_scores, of_coefficients = rows.terms()
-        lengths = rows.column_lengths()
-        reach = growth(of_scores) * float(np.abs(point.w) @ lengths)
-        sums = self._sample_sums(z + point.b, alpha, np.array([reach]), point.b)
-        penalty = self._penalty(point, z)
-        primal_error = error_of_losses(sums, math.sqrt(sums.steepness) * reach, n) + growth(point.w.size) * penalty
-        share = imbalance(sums, n) if self.free_intercept else 0.0
-        errors = (growth(of_coefficients) + share) * math.sqrt(sums.squares) * lengths
-        if certain is not None:
-            errors[certain] = 0.0
-        if column := self.penalised_column:
-            v, errors = np.append(v, column * sums.balance), np.append(errors, column * growth(depth(n)) * sums.size)
-        dual = -sums.conjugates - float(conjugate_costs(self.penalty, v))
-        dual_error = error_of_conjugates(sums, share, n)
-        dual_error += error_of_conjugate_penalty(self.penalty, v, errors, sums.conjugate_sizes)
-        return certificate_of(sums.losses + penalty, dual, primal_error, dual_error, passes, sums.least)
+        of_scores, of_coefficients = terms
+        reach = growth(of_scores) * weighted_size(w, lengths)
+        sums = self._sample_sums(z, alpha, np.array([reach]), b)
+        primal, dual, primal_error, dual_error = values_and_errors(
+            penalty, np.array(sums), w, b, self.penalised_column, v, lengths, certain, reach, of_coefficients,
+            self.total_samples, self.free_intercept,
+        )  # fmt: skip
+        return certificate_of(primal, dual, primal_error, dual_error, passes, sums.least)
 
     def _certify_expansion(self, point: Point) -> Certificate:
         """The certificate of a function over a kernel."""
         n, z, errors = self.y.size, self._scores(point), self.gram.rounding(point.w)
         alpha = self.feasible(self.slopes(z + point.b) if point.alpha is None else point.alpha)
-        sums = self._sample_sums(z + point.b, alpha, errors, point.b)
+        sums = self._sample_sums(z, alpha, errors, point.b)
         own, penalty = np.abs(point.w), self._penalty(point, z)
         primal_error = error_of_losses(sums, sums.drift, n) + growth(depth(n)) * abs(penalty)
         primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))
@@ -247,7 +272,7 @@ class Problem:
             passes += self.operator.passes(alpha)
         conjugate, error = self._conjugate_penalty(alpha, z, errors, sums)
         dual = -sums.conjugates - conjugate
-        if not self.gram.positive or dual - error > self.value_of_zero:
+        if not self.convex or dual - error > self.value_of_zero:
             dual = -math.inf  # without weak duality, the dual value bounds nothing
         return certificate_of(sums.losses + penalty, dual, primal_error, error, passes, sums.least)
 
@@ -272,29 +297,29 @@ class Problem:
             return self.operator.apply(point.w)
 
         def matters(samples: Index, scores: Float, error: Float) -> Array:
-            return _may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
+            return may_cost(self.loss, scores + point.b, error, self.y[samples], self.s[samples])
 
         return self.gram.apply_where(point.w, matters)
 
     def losses(self, z: Float) -> float:
         """``sum_i s_i loss(z_i, y_i)``."""
-        return self.sums(_losses(self.loss, z, self.y, self.s))[0]
+        return self.sums(sum_of_losses(self.loss, z, self.y, self.s))[0]
 
     def conjugates(self, alpha: Float) -> float:
         """``sum_i s_i loss*(-alpha_i / s_i, y_i)``."""
-        return self.sums(_loss_conjugates(self.loss, alpha, self.y, self.s))[0]
+        return self.sums(sum_of_conjugates(self.loss, alpha, self.y, self.s))[0]
 
     def own_sums(self, z: Float, alpha: Float) -> tuple[float, float]:
         """`losses` and `conjugates` of our own samples only, for whoever sends them with something else."""
-        return _losses(self.loss, z, self.y, self.s), _loss_conjugates(self.loss, alpha, self.y, self.s)
+        return sum_of_losses(self.loss, z, self.y, self.s), sum_of_conjugates(self.loss, alpha, self.y, self.s)
 
     def slopes(self, z: Float) -> Float:
         """``-s_i slope(z_i, y_i)``: the dual variables that the scores suggest."""
-        return _slopes(self.loss, z, self.y, self.s)
+        return weighted_slopes(self.loss, z, self.y, self.s)
 
     def dual_box(self) -> tuple[Float, Float]:
         """Smallest and largest value of each dual variable."""
-        return _dual_box(self.loss, self.y, self.s)
+        return box_of_duals(self.loss, self.y, self.s)
 
     def feasible(self, alpha: Float) -> Float:
         """A dual feasible point near ``alpha``.
@@ -302,7 +327,7 @@ class Problem:
         It is clipped to its box, balanced if the intercept is free, and scaled into the domain of the penalty's
         conjugate if that is bounded; both keep zeros and stay inside the box, which always contains zero.
         """
-        alpha = _clipped(self.loss, alpha, self.y, self.s)
+        alpha = clipped(self.loss, alpha, self.y, self.s)
         if self.free_intercept:
             alpha = balanced(alpha, self.communicator)
         if strengths(self.penalty)[1] == 0.0:  # or there are no limits
@@ -314,12 +339,12 @@ class Problem:
 
     def best_intercept(self, z: Float) -> float:
         """Free intercept that minimises the primal for scores ``z = X w``; the middle one if there are several."""
-        losses, scale = _InterceptSlope(self.loss, z, self.y, self.s), sum(self.largest(z, self.y))
+        losses, scale = InterceptSlope(self.loss, z, self.y, self.s), sum(self.largest(z, self.y))
         if self.communicator.size == 1:
             return middle_minimiser(losses, scale)
 
         def derivatives(points: Float) -> Float:
-            total, size = self.communicator.allreduce(_intercept_slopes(losses, points))
+            total, size = self.communicator.allreduce(intercept_slopes(losses, points))
             return np.where(np.abs(total) <= SLOPE_ROUNDING * size, 0.0, total)
 
         return middle_minimiser_of_many(derivatives, scale)
@@ -357,7 +382,7 @@ class Problem:
         if self.kernelised:
             cost = 0.5 * self.lam * float(point.w @ z)
         else:
-            cost = _costs(self.penalty, point.w)
+            cost = costs(self.penalty, point.w)
         if column := self.penalised_column:
             cost += self.penalty.cost(point.b / column, point.w.size)
         return cost
@@ -369,7 +394,8 @@ class Problem:
         sum of ``|alpha_i z_i|``, and that of the errors divided by the unit of rounding bounds what is of second order.
         """
         n, sizes = alpha.size, np.abs(alpha)
-        share = imbalance(sums, n) if self.free_intercept else 0.0
+        heavier = max(sums.up, sums.down) if self.free_intercept else 0.0
+        share = (abs(math.fsum(alpha)) / heavier + 2.0 * DOUBLE) * (1.0 + 2.0 * growth(n)) if heavier > 0.0 else 0.0
         products, spread = float(sizes @ np.abs(z)), total_error(sizes, errors)
         error = (0.5 * growth(n) + share) * products + (0.5 + share + share * share / DOUBLE) * spread
         error += error_of_conjugates(sums, share, n)
@@ -396,98 +422,3 @@ def _check_bounds(penalty: Bounded, n_features: int) -> None:
     if not ((low <= 0.0) & (high >= 0.0)).all():
         j = int(np.argmin((low <= 0.0) & (high >= 0.0)))
         raise ValueError(f"Bounds have to include 0; those of coefficient {j} are {low[j]:g} and {high[j]:g}.")
-
-
-@compiled
-def _clipped(loss: Loss, alpha: Float, y: Float, s: Float) -> Float:
-    """Dual variables in their box: several times faster than `Problem.dual_box` and ``clip``."""
-    out = np.zeros(y.shape[0])
-    for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            low, high = loss.dual_range(y[i])
-            out[i] = min(max(alpha[i], s[i] * low), s[i] * high)
-    return out
-
-
-@compiled
-def _losses(loss: Loss, z: Float, y: Float, s: Float) -> float:
-    total = 0.0
-    for i in range(z.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.value(z[i], y[i])
-    return total
-
-
-@compiled
-def _may_cost(loss: Loss, z: Float, error: Float, y: Float, s: Float) -> Array:
-    """Whether each loss could be other than zero; it is convex, and zero between two zeros."""
-    out = np.empty(z.shape[0], dtype=np.bool_)
-    for i in range(z.shape[0]):
-        ends = loss.value(z[i] - error[i], y[i]) + loss.value(z[i] + error[i], y[i])
-        out[i] = s[i] > 0.0 and ends != 0.0
-    return out
-
-
-@compiled
-def _slopes(loss: Loss, z: Float, y: Float, s: Float) -> Float:
-    out = np.empty(z.shape[0])
-    for i in range(z.shape[0]):
-        out[i] = -s[i] * loss.slope(z[i], y[i])
-    return out
-
-
-@compiled
-def _loss_conjugates(loss: Loss, alpha: Float, y: Float, s: Float) -> float:
-    total = 0.0
-    for i in range(alpha.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.conjugate(-alpha[i] / s[i], y[i])
-    return total
-
-
-@compiled
-def _dual_box(loss: Loss, y: Float, s: Float) -> tuple[Float, Float]:
-    low, high = np.zeros(y.shape[0]), np.zeros(y.shape[0])
-    for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            least, most = loss.dual_range(y[i])
-            low[i], high[i] = s[i] * least, s[i] * most
-    return low, high
-
-
-@compiled
-def _costs(penalty: Penalty, w: Float) -> float:
-    total = 0.0
-    for j in range(w.shape[0]):
-        total += penalty.cost(w[j], j)
-    return total
-
-
-@compiled_methods
-class _InterceptSlope(NamedTuple):
-    """The sum of the losses as a function of the intercept."""
-
-    loss: Loss
-    z: Float
-    y: Float
-    s: Float
-
-    def derivative(self, b: float) -> float:
-        total, size = 0.0, 0.0
-        for i in range(self.z.shape[0]):
-            g = self.s[i] * self.loss.slope(self.z[i] + b, self.y[i])
-            total += g
-            size += abs(g)
-        return 0.0 if abs(total) <= SLOPE_ROUNDING * size else total
-
-
-@compiled
-def _intercept_slopes(losses: _InterceptSlope, points: Float) -> Float:
-    """For every intercept, the sum of the slopes and of their absolute values."""
-    out = np.zeros((2, points.shape[0]))
-    for i in range(losses.z.shape[0]):
-        for k in range(points.shape[0]):
-            g = losses.s[i] * losses.loss.slope(losses.z[i] + points[k], losses.y[i])
-            out[0, k] += g
-            out[1, k] += abs(g)
-    return out

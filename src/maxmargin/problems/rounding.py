@@ -21,14 +21,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, compiled_in_place
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.point import Certificate
-from maxmargin.protocols import Float, Loss, Penalty
+from maxmargin.protocols import Array, Float, Index, Loss, Penalty
 
 BLOCK = 1024  # samples that are added up by themselves: sums of sums round less
 EXACT_FIT = 1e-9  # of the squared targets: a smaller sum of squared errors is as good as none
 SCORE_UNITS = 4.0  # roundings between a score and the argument of its loss: the intercept, the target
+UNDERFLOW = 1e-280  # sums of squares that are smaller may have lost all digits
 CONJUGATE_UNITS = 64.0  # a conjugate's slope is at most this: the logistic one's at the last number below 1, with room
 
 
@@ -54,6 +55,18 @@ class SampleSums(NamedTuple):
         return self.up + self.down
 
     @property
+    def length(self) -> float:
+        """Norm of the dual variables, or more where their squares underflow."""
+        return math.sqrt(self.squares) if self.squares > UNDERFLOW else self.size
+
+    def change(self, reach: float) -> float:
+        """Of the sum of the losses, at most, if the errors of all scores have the norm ``reach``.
+
+        By Cauchy's inequality, unless squares of slopes underflow: then by the sum of the slopes times their errors.
+        """
+        return math.sqrt(self.steepness) * reach if self.steepness > UNDERFLOW else self.drift
+
+    @property
     def least(self) -> float:
         """What smaller values of squared losses count as, for the relative gap: a share of that of ``w = 0, b = 0``.
 
@@ -69,14 +82,18 @@ def depth(n_samples: int) -> int:
     return min(n_samples, BLOCK) + -(-n_samples // BLOCK)
 
 
+_growth, _depth = compiled(growth), compiled(depth)
+
+
 @compiled
 def sample_sums(
     loss: Loss, z: Float, alpha: Float, y: Float, s: Float, errors: Float, b: float, differences: bool
 ) -> Float:
-    """The numbers of `SampleSums` for scores ``z`` with the intercept ``b`` in them.
+    """The numbers of `SampleSums` for scores ``z``, to which the intercept ``b`` is still to be added.
 
     ``errors`` holds the error of each score without the intercept, or one for all. A product of a score and a label is
-    exact; ``differences`` tells whether the loss takes differences from targets instead, which are not.
+    exact; ``differences`` tells whether the loss takes differences from targets instead. These are wrong by a share of
+    themselves, so that nothing is lost where a function meets a target exactly.
     """
     out = np.zeros(11)
     for start in range(0, z.shape[0], BLOCK):
@@ -98,32 +115,36 @@ def _block_sums(
     start: int,
     stop: int,
 ) -> Float:
-    """The same for a block of samples."""
-    out = np.zeros(11)
+    """The same for a block of samples; in scalars, so that it can become vector code."""
+    losses, conjugates, up, down, squares, sizes = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    pull, steepness, drift, arguments = 0.0, 0.0, 0.0, 0.0
     one_for_all = errors.shape[0] == 1
     for i in range(start, stop):
-        if s[i] <= 0.0:
-            continue
-        a, size = alpha[i], abs(z[i]) + abs(b)
-        if differences and size > 0.0:
-            size += abs(y[i])
-        conjugate = s[i] * loss.conjugate(-a / s[i], y[i])
-        out[0] += s[i] * loss.value(z[i], y[i])
-        out[1] += conjugate
-        out[2] += a
-        out[3] += max(a, 0.0)
-        out[4] += max(-a, 0.0)
-        out[5] += a * a
-        out[6] += abs(conjugate)
-        out[7] += abs(a) * (1.0 + abs(y[i]))
-        error = errors[0] if one_for_all else errors[i]
-        reach = error + SCORE_UNITS * DOUBLE * size
-        steepest = s[i] * max(abs(loss.slope(z[i] - reach, y[i])), abs(loss.slope(z[i] + reach, y[i])))
-        if steepest > 0.0:
-            out[8] += steepest * steepest
-            out[9] += steepest * error
-            out[10] += steepest * size
-    return out
+        if s[i] > 0.0:
+            a, v = alpha[i], z[i] + b
+            if differences:
+                size = (abs(v - y[i]) if v != 0.0 else 0.0) + (abs(v) if z[i] != 0.0 and b != 0.0 else 0.0)
+            else:
+                size = abs(z[i]) + abs(b)
+            conjugate = s[i] * loss.conjugate(-a / s[i], y[i])
+            losses += s[i] * loss.value(v, y[i])
+            conjugates += conjugate
+            up += max(a, 0.0)
+            down += max(-a, 0.0)
+            squares += a * a
+            sizes += abs(conjugate)
+            pull += abs(a) * (1.0 + abs(y[i]))
+            error = errors[0] if one_for_all else errors[i]
+            reach = error + SCORE_UNITS * DOUBLE * size
+            if reach > 0.0:
+                reach += SCORE_UNITS * DOUBLE * abs(v)  # or the ends might be rounded to the middle
+            steepest = s[i] * max(abs(loss.slope(v - reach, y[i])), abs(loss.slope(v + reach, y[i])))
+            if steepest > 0.0:
+                steepness += steepest * steepest
+                drift += steepest * error
+                arguments += steepest * size
+    balance = up - down
+    return np.array([losses, conjugates, balance, up, down, squares, sizes, pull, steepness, drift, arguments])
 
 
 def error_of_losses(sums: SampleSums, from_scores: float, n_samples: int) -> float:
@@ -151,10 +172,53 @@ def error_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float, conjug
     return (share * conjugates if conjugates > 0.0 else 0.0) + more + growth(v.size + 4) * (cost + more)
 
 
+@compiled
+def values_and_errors(
+    penalty: Penalty, sums: Float, w: Float, b: float, column: float, v: Float, lengths: Float, certain: Array,
+    reach: float, terms: int, n_samples: int, free: bool,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Primal and dual value of coefficients and dual variables, and bounds on their errors.
+
+    ``sums`` are `sample_sums`, ``v = X^T alpha`` consists of so many ``terms``, and is zero where it is ``certain`` to
+    cost nothing (nowhere, if that is empty). ``column`` is what that of a penalised intercept holds, or 0.
+    """
+    d, within = w.shape[0], _growth(_depth(n_samples))
+    losses, conjugates, balance, up, down = sums[0], sums[1], sums[2], sums[3], sums[4]
+    cost = costs(penalty, w)
+    if column != 0.0:
+        cost += penalty.cost(b / column, d)
+    change = math.sqrt(sums[8]) * reach if sums[8] > UNDERFLOW else sums[9]
+    primal_error = change + SCORE_UNITS * DOUBLE * sums[10] + within * abs(losses)
+    primal_error += _growth(d) * cost
+    heavier = max(up, down)
+    share = (abs(balance) + within * (up + down)) / heavier if free and heavier > 0.0 else 0.0
+    scale = (_growth(terms) + share) * (math.sqrt(sums[5]) if sums[5] > UNDERFLOW else up + down)
+    extra = 1 if column != 0.0 else 0
+    products, errors = np.empty(d + extra), np.empty(d + extra)
+    for j in range(d):
+        products[j] = v[j]
+        errors[j] = scale * lengths[j]
+    for j in range(certain.shape[0]):
+        if certain[j]:
+            errors[j] = 0.0
+    if extra:
+        products[d], errors[d] = column * balance, column * within * (up + down)
+    dual = -conjugates - conjugate_costs(penalty, products)
+    dual_error = (share + within) * sums[6] + CONJUGATE_UNITS * DOUBLE * sums[7]
+    shrunk, conjugate, more = _reach_of_conjugate_penalty(penalty, products, errors)
+    if sums[6] > 0.0:
+        dual_error += shrunk * sums[6]
+    dual_error += more + _growth(d + extra + 4) * (conjugate + more)
+    return losses + cost, dual, primal_error, dual_error
+
+
 def total_error(sizes: Float, errors: Float) -> float:
     """The sum of the errors times some sizes, where those of size zero do not count even if they are infinite."""
-    used = sizes > 0.0
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(sizes @ errors)
+        if total < math.inf:
+            return total
+        used = sizes > 0.0
         return float(sizes[used] @ errors[used])
 
 
@@ -173,6 +237,35 @@ def certificate_of(
 
 
 @compiled
+def where_felt(certain: Array, w: Float) -> Index:
+    """The columns that have a coefficient, or are not certain to cost nothing."""
+    some, count = np.empty(w.shape[0], dtype=np.int64), 0
+    for j in range(w.shape[0]):
+        if w[j] != 0.0 or not certain[j]:
+            some[count] = j
+            count += 1
+    return some[:count]
+
+
+@compiled_in_place
+def weighted_size(w: Float, lengths: Float) -> float:
+    """``sum_j |w_j| lengths_j``."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += abs(w[j]) * lengths[j]
+    return total
+
+
+@compiled_in_place
+def costs(penalty: Penalty, w: Float) -> float:
+    """The penalty."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += penalty.cost(w[j], j)
+    return total
+
+
+@compiled_in_place
 def conjugate_costs(penalty: Penalty, v: Float) -> float:
     """The penalty's conjugate."""
     total = 0.0
@@ -182,7 +275,7 @@ def conjugate_costs(penalty: Penalty, v: Float) -> float:
     return total
 
 
-@compiled
+@compiled_in_place
 def dual_excess(penalty: Penalty, v: Float) -> float:
     """The largest quotient of an entry of ``v`` and the limit on its side: where it is above 1, ``v`` has no conjugate.
 
@@ -197,7 +290,7 @@ def dual_excess(penalty: Penalty, v: Float) -> float:
     return largest
 
 
-@compiled
+@compiled_in_place
 def _reach_of_conjugate_penalty(penalty: Penalty, v: Float, errors: Float) -> tuple[float, float, float]:
     """How much may have to be taken from ``v`` to be within the limits, its conjugate, and how much larger that may be.
 

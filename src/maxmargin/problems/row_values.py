@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.problems.programs import Values
-from maxmargin.problems.rounding import BLOCK, CONJUGATE_UNITS, SCORE_UNITS, sample_sums
+from maxmargin.problems.rounding import BLOCK, CONJUGATE_UNITS, SCORE_UNITS, UNDERFLOW, sample_sums
 from maxmargin.protocols import Float, Loss
 
 _growth = compiled(growth)
@@ -49,15 +49,16 @@ def values_of_rows(
         if j < penalised:
             penalty += 0.5 * theta[j] * theta[j]
     reach *= _growth(float(d))
-    sums = sample_sums(loss, z, alpha, y, s, np.array([reach]), theta[d - 1] if free else 0.0, differences)
-    losses, conjugates, balance, up, down, squares, sizes, pull, steepness, _, arguments = sums
+    sums = sample_sums(loss, z, alpha, y, s, np.array([reach]), 0.0, differences)
+    losses, conjugates, balance, up, down, squares, sizes, pull, steepness, drift, arguments = sums
     of_sums = _growth(float(min(n, BLOCK) + n // BLOCK + 1))
-    primal_error = np.sqrt(steepness) * reach + SCORE_UNITS * DOUBLE * arguments
+    change = np.sqrt(steepness) * reach if steepness > UNDERFLOW else drift
+    primal_error = change + SCORE_UNITS * DOUBLE * arguments
     primal_error += of_sums * abs(losses) + _growth(float(d)) * penalty
     share = 0.0
     if free and max(up, down) > 0.0:
         share = (abs(balance) + of_sums * (up + down)) / max(up, down)
-    cost, more, own = 0.0, 0.0, (_growth(float(n)) + share) * np.sqrt(squares)
+    cost, more, own = 0.0, 0.0, (_growth(float(n)) + share) * (np.sqrt(squares) if squares > UNDERFLOW else up + down)
     for j in range(penalised):
         error = own * lengths[j]
         cost += 0.5 * v[j] * v[j]

@@ -66,6 +66,11 @@ class SoftmaxProblem:
         return self.intercept == "free"
 
     @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: always."""
+        return True
+
+    @property
     def separable(self) -> bool:
         """Whether coefficients and dual variables of a point are judged independently of each other."""
         return True
@@ -88,7 +93,7 @@ class SoftmaxProblem:
         A = self.feasible(self.slopes(Z) if point.alpha is None else point.alpha.reshape(Z.shape))
         losses, penalty = self.losses(Z), 0.5 * float((self.ridge * theta * theta).sum())
         V, penalised = self.coefficients(A), self.ridge > 0.0
-        conjugate = 0.5 * float((V[:, penalised] ** 2 / self.ridge[penalised]).sum())
+        conjugate = 0.5 * float((V[:, penalised] * (V[:, penalised] / self.ridge[penalised])).sum())
         entropies = float(_entropies(A, self.y, self.s))
         primal_error = self._error_of_losses(theta, Z, losses) + growth(theta.size) * penalty
         dual_error = self._dual_error(A, np.abs(V), entropies, conjugate)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
+from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
+from maxmargin.solvers.columns.group_descent import GroupDescent as GroupDescent
+from maxmargin.solvers.columns.homotopy import Homotopy as Homotopy
+from maxmargin.solvers.columns.proximal_newton import ProximalNewton as ProximalNewton
 from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
+from maxmargin.solvers.kernels.active_set import ActiveSet as ActiveSet
 from maxmargin.solvers.kernels.block_smo import BlockSMO as BlockSMO
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
 from maxmargin.solvers.kernels.kernel_cholesky import KernelCholesky as KernelCholesky
@@ -20,11 +25,15 @@ from maxmargin.solvers.rows.cocoa import CoCoA as CoCoA
 from maxmargin.solvers.rows.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from maxmargin.solvers.rows.cutting_plane import CuttingPlane as CuttingPlane
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate as DualCoordinate
+from maxmargin.solvers.rows.fista import FISTA as FISTA
 from maxmargin.solvers.rows.interior_point import InteriorPoint as InteriorPoint
+from maxmargin.solvers.rows.landweber import Landweber as Landweber
 from maxmargin.solvers.rows.newton import Newton as Newton
 from maxmargin.solvers.rows.pegasos import Pegasos as Pegasos
 from maxmargin.solvers.rows.pivoting import Pivoting as Pivoting
+from maxmargin.solvers.rows.proximal_gradient import ProximalGradient as ProximalGradient
 from maxmargin.solvers.rows.sgd import SGD as SGD
+from maxmargin.solvers.rows.sgd_textbook import TextbookSGD as TextbookSGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
 from maxmargin.solvers.rows.svd import SVD as SVD

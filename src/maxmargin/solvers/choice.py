@@ -11,6 +11,7 @@ from maxmargin.operators import Chunks, Columns, Sharded
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
@@ -40,7 +41,7 @@ MOST_ENTRIES = 2**20  # of the rows of a fit that one compiled call solves
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
-AnyProblem: TypeAlias = Problem | BoxQP | HullDistance | SoftmaxProblem
+AnyProblem: TypeAlias = Problem | BoxQP | HullDistance | SoftmaxProblem | GroupProblem
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Traits:
     clients: int = 0  # that the samples are spread over; 0 if they are in one place
     of_hulls: bool = False  # the distance of two hulls: a hard margin, or nu
     of_classes: bool = False  # several classes at once
+    of_groups: bool = False  # coefficients in groups
     intercept: bool = True
     kinked: bool = False  # a loss with kinks: the hinge, or the epsilon-insensitive one
 
@@ -84,6 +86,7 @@ class Traits:
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,
             of_hulls=isinstance(problem, HullDistance),
             of_classes=isinstance(problem, SoftmaxProblem),
+            of_groups=isinstance(problem, GroupProblem),
             intercept=isinstance(problem, Problem) and problem.intercept is not None,
             kinked=isinstance(problem, Problem) and problem.loss.traits.kinked,
         )
@@ -190,6 +193,7 @@ def table(traits: Traits) -> Choice:
     problem                                                         solver               take over
     ==============================================================  ===================  ========================
     several classes at once                                         ``softmax_newton``
+    coefficients in groups                                          ``group_descent``
     the distance of two hulls (a hard margin, or nu), clients       ``saddle``
     the squared loss through a kernel, up to 8000 samples           ``kernel_cholesky``  ``decomposition``
     anything seen through a kernel, up to 2000 samples              ``block_smo``        ``decomposition``
@@ -197,7 +201,8 @@ def table(traits: Traits) -> Choice:
     least squares with an L2 penalty or none, few linear equations  ``cholesky``         ``svd``
     the same, many                                                  ``conjugate_gradients``
     the squared loss and a penalty with an L1 part, by columns      ``working_set``
-    a penalty with an L1 part                                       ``smoothed``
+    other losses without kinks and such a penalty, by columns       ``proximal_newton``
+    a penalty with an L1 part, by rows                              ``smoothed``
     clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
     clients                                                         ``newton``
     more than 1000 features, in memory                              ``dual_coordinate``  ``blocks``, ``pivoting``
@@ -222,6 +227,8 @@ def table(traits: Traits) -> Choice:
     t = traits
     if t.of_classes:
         return Choice("softmax_newton", "all classes are fitted at once")
+    if t.of_groups:
+        return Choice("group_descent", "coefficients leave zero in groups, and few groups will")
     if t.of_hulls and t.clients:
         return Choice(
             "saddle", "it is for the distance of two hulls, and its rounds do not depend on who has the samples"
@@ -238,6 +245,9 @@ def table(traits: Traits) -> Choice:
         return _for_linear_equations(t)
     if t.l1 and t.columns and t.squares:
         return Choice("working_set", "few columns will have a coefficient, and the problem over them is solved exactly")
+    if t.l1 and t.columns and not t.kinked:
+        few = "few columns will have a coefficient, and models of the loss on these need few iterations"
+        return Choice("proximal_newton", few)
     if t.l1:
         return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
     return _for_clients(t) if t.clients else _for_rows(t)

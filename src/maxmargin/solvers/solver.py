@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, T
 from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
@@ -41,10 +42,11 @@ class Needs:
     ``kernel``   a kernel matrix and a loss whose dual is a quadratic program, or such a program itself
     ``hulls``    rows of two classes whose hulls are to be separated: `HullDistance`
     ``classes``  rows of several classes at once: `SoftmaxProblem`
+    ``groups``   columns in groups, perhaps with several targets at once: `GroupProblem`
     ===========  =====================================================================================
     """
 
-    samples: Literal["rows", "sweeps", "columns", "kernel", "hulls", "classes"]
+    samples: Literal["rows", "sweeps", "columns", "kernel", "hulls", "classes", "groups"]
     clients: bool = False  # whether the rows may be spread over several clients
     l2: bool = False  # whether the penalty has to be L2
     most_features: int | None = None  # for methods that factorise a matrix of their size
@@ -58,6 +60,7 @@ class Needs:
             "kernel": self._unmet_kernel,
             "hulls": self._unmet_hulls,
             "classes": self._unmet_classes,
+            "groups": self._unmet_groups,
         }
         reason = seen[self.samples](problem)
         if reason is not None:
@@ -111,6 +114,9 @@ class Needs:
         return (
             None if isinstance(problem, SoftmaxProblem) else "it needs the softmax problem of several classes at once"
         )
+
+    def _unmet_groups(self, problem: object) -> str | None:
+        return None if isinstance(problem, GroupProblem) else "it needs coefficients in groups (GroupProblem)"
 
 
 @dataclass(kw_only=True)

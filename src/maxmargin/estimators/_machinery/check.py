@@ -23,12 +23,10 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.estimators._machinery.problems import nu_of_cap
-from maxmargin.estimators._machinery.recognise import plain_rows, plain_targets, whole_classes
+from maxmargin.estimators._machinery.recognise import plain_columns, plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
-from maxmargin.operators.rows import LARGEST_VALUE, is_sparse, squared_lengths, vectors_of
-from maxmargin.problems.point import Status
+from maxmargin.operators.rows import LARGEST_VALUE, asymmetry, is_sparse, squared_lengths, vectors_of
 from maxmargin.protocols import Array, Float, Intercept
-from maxmargin.wording import Wording
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -42,8 +40,6 @@ ROWS: dict[str, Any] = {
 }
 QUIETLY = np.errstate(invalid="ignore")  # scikit-learn adds up the numbers, infinities too, before it refuses these
 COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
-FAR = 1e3  # standard deviations from zero
-NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -63,13 +59,18 @@ def check_training_data(
         estimator.n_features_in_ = rows.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return rows, targets
+    columns = plain_columns(X) if reset and estimator._by_columns else None
+    if columns is not None and (targets := plain_targets(y, columns.shape[0])) is not None:
+        estimator.n_features_in_ = columns.shape[1]
+        estimator.__dict__.pop("feature_names_in_", None)
+        return columns, targets
     if is_outlier_detector(estimator):
         rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
     else:
         how = COLUMNS if estimator._by_columns else ROWS
         what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
         rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
-    _refuse_huge_values(estimator, rows)
+    refuse_huge_values(estimator, rows)
     return rows, targets
 
 
@@ -77,30 +78,33 @@ def check_training_data(
 def check_shard(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Matrix, Array, Float]:
-    """Rows, labels and sample weights of one client, which may have none."""
+    """Rows, labels or targets, and sample weights of one client, which may have none."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} needs targets y; the data may have been opened without a target.")
     rows = check_array(X, **ROWS, ensure_min_samples=0, ensure_min_features=0, input_name="X", estimator=estimator)
-    _refuse_huge_values(estimator, rows)
+    refuse_huge_values(estimator, rows)
     labels: Array = column_or_1d(y)
     check_consistent_length(rows, labels)
     if labels.size:
-        labels = _check_y(labels, multi_output=False, estimator=estimator)
-        check_classification_targets(labels)
+        numeric = is_regressor(estimator)
+        labels = _check_y(labels, multi_output=False, y_numeric=numeric, estimator=estimator)
+        if not numeric:
+            check_classification_targets(labels)
     weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (labels.size,) or not ((weights >= 0.0) & (weights <= LARGEST_VALUE)).all():
         raise ValueError(f"sample_weight must hold a number from 0 to {LARGEST_VALUE:.0e} for each sample.")
     return rows, labels, weights
 
 
-def _refuse_huge_values(estimator: object, X: Matrix) -> None:
+def refuse_huge_values(estimator: object, X: Matrix) -> None:
+    """Refuse numbers whose squares overflow."""
     if min(X.shape) == 0 or float(np.finfo(X.dtype).max) <= LARGEST_VALUE:  # float32 holds no such values
         return
     values = X.data if is_sparse(X) else X.ravel(order="K")
     with np.errstate(over="ignore"):
         if values @ values <= LARGEST_VALUE**2:  # one look at each of them is enough for nearly everybody
             return
-    largest = float(_largest_of_columns(X).max())
+    largest = float(largest_of_columns(X).max())
     if largest > LARGEST_VALUE:
         raise ValueError(
             f"X has values up to {largest:.1e}, whose squares overflow; {type(estimator).__name__} takes values up to "
@@ -108,7 +112,7 @@ def _refuse_huge_values(estimator: object, X: Matrix) -> None:
         )
 
 
-def _largest_of_columns(X: Matrix) -> Float:
+def largest_of_columns(X: Matrix) -> Float:
     """Largest absolute values, without a copy of a dense matrix, which may be a file."""
     if not is_sparse(X):
         return np.asarray(np.maximum(X.max(axis=0), -X.min(axis=0)), dtype=np.float64)
@@ -171,6 +175,11 @@ def check_targets(estimator: CertifiedEstimator, y: Matrix) -> Float:
         raise ValueError(
             f"y has values up to {float(np.abs(targets).max()):.1e}, whose squares overflow; "
             f"{type(estimator).__name__} takes values up to {LARGEST_VALUE:.0e}. Divide y by a common number."
+        )
+    if targets.size and 0.0 < float(np.abs(targets).max()) < 1.0 / LARGEST_VALUE:
+        raise ValueError(
+            f"y has no value above {float(np.abs(targets).max()):.1e}, and squares of such numbers underflow; "
+            f"{type(estimator).__name__} takes values from {1.0 / LARGEST_VALUE:.0e} on. Multiply y by a common number."
         )
     return targets
 
@@ -277,7 +286,7 @@ def _checked(estimator: CertifiedEstimator, per_class: Float) -> Float:
 
 
 def _finite_C(estimator: object) -> float:
-    C = getattr(estimator, "C", 1.0)
+    C = float(getattr(estimator, "C", 1.0))
     return C if math.isfinite(C) else 1.0
 
 
@@ -338,9 +347,9 @@ def check_kernel_matrix(K: Matrix) -> None:
             f"A precomputed kernel must be a square matrix of shape (n_samples, n_samples) when fitting; "
             f"got {K.shape[0]} x {K.shape[1]}."
         )
-    difference, size = (abs(K - K.T).data, abs(K.data)) if is_sparse(K) else (abs(K - K.T), abs(K))
-    largest = float(difference.max(initial=0.0))
-    if largest > 1e-6 * float(size.max(initial=1.0)):
+    values = K.data if is_sparse(K) else K
+    largest = asymmetry(K)
+    if largest > 1e-6 * max(1.0, -float(values.min(initial=0.0)), float(values.max(initial=0.0))):
         raise ValueError(
             f"A precomputed kernel must be symmetric, but entries differ from their mirror images by up to "
             f"{largest:.3g}. Use (K + K.T) / 2 if that is what you mean."
@@ -363,7 +372,7 @@ def finite_scores(X: Matrix | ChunkedMatrix, scores: Float) -> Float:
     """The scores of samples, refused if they overflow."""
     wrong = np.count_nonzero(~np.isfinite(scores).all(axis=1))
     if wrong:
-        largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X).max()
+        largest = math.sqrt(X.column_squares.max()) if isinstance(X, ChunkedMatrix) else largest_of_columns(X).max()
         raise ValueError(
             f"The scores of {wrong} of the {scores.shape[0]} samples overflow: X has values up to "
             f"{float(largest):.1e}; scale its columns as those of the fit."
@@ -380,67 +389,3 @@ def check_intercept(estimator: CertifiedEstimator, of_fit_intercept: Intercept) 
             f"fit_intercept=False contradicts intercept={estimator.intercept!r}; leave one of them at its default."
         )
     return estimator.intercept
-
-
-def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> list[Wording]:
-    """How far from the optimum a fit ended, why, and what may help; nothing if it converged."""
-    unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
-    if not unfinished:
-        return []
-    solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
-    advice = {
-        Status.MAX_ITER: "Raise {max_iter} or {tol}",
-        Status.MAX_TIME: "Raise {max_time} or {tol}, or resume with {warm_start:True}",
-        Status.INTERRUPTED: "Resume with {warm_start:True}",
-        Status.CALLBACK: "Resume with {warm_start:True}",
-        Status.STALLED: _advice_on_stalling(estimator),
-        Status.NOT_SEPARABLE: "Use a finite {C}"
-        if hasattr(estimator, "C")
-        else "Raise {nu}: reduced hulls become smaller",
-        Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
-    }[solution.status]
-    hint = _scaling_advice(X)
-    if solution.status is Status.STALLED and getattr(estimator, "kernel", "linear") in NOT_CENTRED:
-        hint = _centring_advice(X) or hint
-    words = {"who": type(estimator).__name__, "what": solution.message, "hint": hint}
-    return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
-
-
-def _advice_on_stalling(estimator: object) -> str:
-    """What makes a problem easier."""
-    if hasattr(estimator, "alpha"):
-        return "Raise {tol} or {alpha}"
-    return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
-
-
-def _centring_advice(X: Matrix | ChunkedMatrix) -> str:
-    """A hint at dense columns that are far from zero: products of such rows lose digits by cancellation."""
-    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
-        return ""
-    middle, spread = np.abs(X.mean(axis=0, dtype=np.float64)), X.std(axis=0, dtype=np.float64)
-    ratio = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0.0)
-    farthest = int(np.argmax(ratio)) if ratio.size else 0
-    if not ratio.size or ratio[farthest] < FAR:
-        return ""
-    return (
-        f"; column {farthest} is {ratio[farthest]:.0e} times as far from zero as it is wide, so subtracting the means "
-        f"of the columns (for example with StandardScaler) will probably help"
-    )
-
-
-def _scaling_advice(X: Matrix | ChunkedMatrix) -> str:
-    """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
-    if X.shape[0] == 0 or X.shape[1] < 2:
-        return ""
-    sizes = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else _largest_of_columns(X)
-    used = np.flatnonzero(sizes > 0.0)
-    if used.size < 2:
-        return ""
-    largest, median = used[np.argmax(sizes[used])], float(np.median(sizes[used]))
-    ratio = float(sizes[largest]) / median
-    if not math.isfinite(ratio) or ratio < 100.0:
-        return ""
-    return (
-        f"; column {largest} is {ratio:.0f} times as large as the typical column, so scaling the columns (for "
-        f"example with StandardScaler) will probably help"
-    )

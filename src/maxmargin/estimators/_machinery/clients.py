@@ -18,9 +18,10 @@ from maxmargin.communicators import Counting
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
+from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import choose_solver, solve_in_turn
 from maxmargin.estimators._machinery.multiclass import binary_tasks
-from maxmargin.estimators._machinery.plan import Plan, ShardView, Task
+from maxmargin.estimators._machinery.plan import Plan, ShardView, Task, regression_task
 from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.solution import Solution
@@ -34,7 +35,9 @@ from maxmargin.threads import Workers
 from maxmargin.wording import Wording
 
 if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.distributed import DistributedMachine
     from maxmargin.estimators._machinery.distributed_classifier import DistributedClassifier
+    from maxmargin.estimators._machinery.distributed_regressor import DistributedRegressor
 
 
 class Outcome(NamedTuple):
@@ -42,7 +45,7 @@ class Outcome(NamedTuple):
 
     n_features: int
     n_samples: int  # of all clients
-    classes: Array
+    classes: Array  # none of a regression
     coef: Float
     intercept: Float
     margins: Float  # by which the functions were divided
@@ -50,6 +53,15 @@ class Outcome(NamedTuple):
     largest_nu: float
     solutions: list[Solution]
     traffic: Float  # of each client: rounds, scalars, bytes, seconds
+
+
+class Agreed(NamedTuple):
+    """What all clients are going to solve; the targets and weights of the tasks are those of one client."""
+
+    tasks: list[Task]
+    classes: Array
+    codes: Index  # the class of each row
+    sides: Float  # of each task, the weights of the positive and of the negative samples of all clients
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ class Client:
 
     Parameters
     ----------
-    estimator : DistributedClassifier
+    estimator : DistributedMachine
         What to fit.
     attempt : int
         How often it is tried. After the first time the rows may be spread in another way.
@@ -96,9 +108,7 @@ class Client:
 
     """
 
-    def __init__(
-        self, estimator: DistributedClassifier, attempt: int = 1, interrupts: Interrupts | None = None
-    ) -> None:
+    def __init__(self, estimator: DistributedMachine, attempt: int = 1, interrupts: Interrupts | None = None) -> None:
         self.estimator, self.attempt, self.interrupts = estimator, attempt, interrupts
 
     def __call__(self, communicator: Communicator, shard: Shard) -> Outcome | Refused:
@@ -114,10 +124,7 @@ class Client:
         with refused_together(communicator):
             X, y, weights = _checked_rows(estimator, shard, communicator)
         X = _with_common_columns(X, communicator)
-        classes, codes = _common_classes(estimator, y, communicator)
-        s = _weights_of_losses(estimator, classes, codes, weights, communicator)
-        tasks = [_on_all_rows(task, s.size) for task in binary_tasks(codes, classes, estimator.multi_class, s)]
-        sides = communicator.allreduce(np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in tasks]))
+        tasks, classes, codes, sides = estimator._agree(y, weights, communicator)
         rows, first = Sharded(Rows(X), communicator), communicator.rank == 0
         plan = Plan(
             X,
@@ -169,6 +176,30 @@ class Client:
         return path
 
 
+def agreed_classes(estimator: DistributedClassifier, y: Array, weights: Float, communicator: Communicator) -> Agreed:
+    """The binary problems of a classification."""
+    classes, codes = _common_classes(estimator, y, communicator)
+    s = _weights_of_losses(estimator, classes, codes, weights, communicator)
+    with refused_together(communicator):
+        refuse_extreme_weights(estimator, [s])
+    tasks = [_on_all_rows(task, s.size) for task in binary_tasks(codes, classes, estimator.multi_class, s)]
+    sides = communicator.allreduce(np.array([[t.s[t.y > 0.0].sum(), t.s[t.y < 0.0].sum()] for t in tasks]))
+    return Agreed(tasks, classes, codes, sides)
+
+
+def agreed_targets(estimator: DistributedRegressor, y: Array, weights: Float, communicator: Communicator) -> Agreed:
+    """The only problem of a regression."""
+    with refused_together(communicator):
+        targets = check.check_targets(estimator, y)
+    count, total = communicator.allreduce(np.array([float(y.size), weights.sum()])).tolist()
+    if count == 0.0:
+        raise Refused("There are no samples; at least one is needed.")
+    if total == 0.0:
+        raise Refused("No sample has a positive weight; at least one is needed.")
+    task = regression_task(targets, estimator._weights_of_errors(weights, total))
+    return Agreed([task], np.empty(0), np.zeros(y.size, dtype=np.int64), np.zeros((1, 2)))
+
+
 def _on_all_rows(task: Task, n: int) -> Task:
     """The same over all rows: those that take no part have weight zero, which is cheaper than a copy of the others."""
     y, s = np.ones(n), np.zeros(n)
@@ -186,7 +217,7 @@ def _shared_refusals() -> Iterator[None]:
 
 
 def _checked_rows(
-    estimator: DistributedClassifier, shard: Shard, communicator: Communicator
+    estimator: DistributedMachine, shard: Shard, communicator: Communicator
 ) -> tuple[Matrix, Array, Float]:
     """The rows of this client, which may be none, their targets and weights."""
     if isinstance(shard, Held):

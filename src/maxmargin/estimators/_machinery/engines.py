@@ -19,7 +19,7 @@ from maxmargin.protocols import Array
 from maxmargin.threads import available_threads
 
 if TYPE_CHECKING:
-    from maxmargin.estimators._machinery.distributed_classifier import DistributedClassifier
+    from maxmargin.estimators._machinery.distributed import DistributedMachine
 
 ATTEMPTS = 4  # with on_failure="restart"
 
@@ -31,7 +31,7 @@ def is_dask(X: object) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def engine_for(estimator: DistributedClassifier, X: object) -> str:
+def engine_for(estimator: DistributedMachine, X: object) -> str:
     """The engine that a fit runs on."""
     if is_dask(X) and estimator.engine not in ("auto", "dask"):
         raise ValueError(
@@ -45,9 +45,9 @@ def engine_for(estimator: DistributedClassifier, X: object) -> str:
     return "mpi" if under_mpirun() else "in_process"
 
 
-def run(estimator: DistributedClassifier, engine: str, shard_of: Shards) -> Outcome:
+def run(estimator: DistributedMachine, engine: str, shard_of: Shards) -> Outcome:
     """What the clients of an engine find for shards that this process can hand out."""
-    ways: dict[str, Callable[[DistributedClassifier, Client, Shards], Outcome | Refused]] = {
+    ways: dict[str, Callable[[DistributedMachine, Client, Shards], Outcome | Refused]] = {
         "in_process": _in_threads,
         "mpi": _on_ranks,
         "dask": _on_workers,
@@ -55,7 +55,7 @@ def run(estimator: DistributedClassifier, engine: str, shard_of: Shards) -> Outc
     return _outcome(estimator, lambda program: ways[engine](estimator, program, shard_of))
 
 
-def run_on_chunks(estimator: DistributedClassifier, X: Any, y: Any, sample_weight: Any) -> Outcome:
+def run_on_chunks(estimator: DistributedMachine, X: Any, y: Any, sample_weight: Any) -> Outcome:
     """The same for the chunks of a Dask collection, which stay in their workers."""
 
     def on_chunks(program: Client) -> Outcome | Refused:
@@ -69,7 +69,7 @@ def run_on_chunks(estimator: DistributedClassifier, X: Any, y: Any, sample_weigh
     return _outcome(estimator, on_chunks)
 
 
-def _outcome(estimator: DistributedClassifier, run: Callable[[Client], Outcome | Refused]) -> Outcome:
+def _outcome(estimator: DistributedMachine, run: Callable[[Client], Outcome | Refused]) -> Outcome:
     numbers = count(1)
     attempts = ATTEMPTS if estimator.on_failure == "restart" else 1
     outcome = supervise(lambda: run(Client(estimator, next(numbers))), attempts=attempts)
@@ -78,23 +78,23 @@ def _outcome(estimator: DistributedClassifier, run: Callable[[Client], Outcome |
     return outcome
 
 
-def number_of_clients(estimator: DistributedClassifier) -> int:
+def number_of_clients(estimator: DistributedMachine) -> int:
     """As far as it is known without an engine."""
     return int(estimator.n_clients or available_threads())
 
 
-def _in_threads(estimator: DistributedClassifier, program: Client, shard_of: Shards) -> Outcome | Refused:
+def _in_threads(estimator: DistributedMachine, program: Client, shard_of: Shards) -> Outcome | Refused:
     size = number_of_clients(estimator)
     shards = [shard_of(rank, size) for rank in range(size)]
     with Interrupts() as program.interrupts:  # signals reach the main thread, which is not one of the clients
         return run_in_process(program, shards, timeout=estimator.round_timeout)[0]
 
 
-def _on_ranks(estimator: DistributedClassifier, program: Client, shard_of: Shards) -> Outcome | Refused:
+def _on_ranks(estimator: DistributedMachine, program: Client, shard_of: Shards) -> Outcome | Refused:
     return run_on_mpi(program, shard_of, timeout=estimator.round_timeout)
 
 
-def _on_workers(estimator: DistributedClassifier, program: Client, shard_of: Shards) -> Outcome | Refused:
+def _on_workers(estimator: DistributedMachine, program: Client, shard_of: Shards) -> Outcome | Refused:
     """Clients on the current cluster, or on one of this machine for the time of the fit."""
     client = current_client()
     size = number_of_clients(estimator) if client is None else estimator.n_clients or len(client.nthreads())

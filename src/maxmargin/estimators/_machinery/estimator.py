@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
+from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import validate_parameters
@@ -66,7 +68,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
                 plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
             self._keep(plan, solve(self, plan))
             plan.listeners.end(dict(vars(self)))
-        notes = () if DELAYED in vars(self) else check.notes_on_convergence(self, plan.X)
+        notes = () if DELAYED in vars(self) else notes_on_convergence(self, plan.X)
         for note in (*notes, *plan.notes):
             warnings.warn(note, ConvergenceWarning, stacklevel=4)
         return self
@@ -77,6 +79,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self._refuse_contradictions()
         X, y = check.check_training_data(self, X, y)
         plan = self._divide(X, y, sample_weight)
+        refuse_extreme_weights(self, plan.weights_of_losses)
         plan.views, plan.hints = self._views(plan), self._hints()
         return plan
 

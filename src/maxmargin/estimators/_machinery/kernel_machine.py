@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,14 +19,12 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
-from maxmargin.estimators._machinery.kernels import (
-    KERNEL_NAMES,
-    KernelView,
-    bandwidth,
-    kernel_scores,
-)
+from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
+from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.results import AtOnce, Results
+from maxmargin.estimators._machinery.training import Training
+from maxmargin.estimators._machinery.updates import added, removed
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -87,7 +87,10 @@ class KernelMachine(CertifiedEstimator):
         return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
 
     def _keep(self, plan: Plan, solved: Results) -> None:
-        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``."""
+        """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``.
+
+        Also ``_training``, which is not stored.
+        """
         X = plan.X
         expansions = solved.expansions(plan.tasks, X.shape[0])
         used = np.flatnonzero(expansions.any(axis=0))
@@ -99,9 +102,21 @@ class KernelMachine(CertifiedEstimator):
         self.shape_fit_ = X.shape
         if self.kernel == "linear":
             # Of rows, the coefficients that were certified: before the optimum they are not the sum over the samples.
-            own = solved.of_features
-            self._coef = solved.coefficients if own else linear_coefficients(self.support_vectors_, self.dual_coef_)
+            self._coef = solved.coefficients if solved.of_features else self._summed(plan, solved)
+        self._training = Training.of(plan)
         solved.keep(self)
+        self.fit_status_ = int(not self.duality_gap_ <= self.tol)
+
+    def _summed(self, plan: Plan, solved: Results) -> Float:
+        """Coefficients of the features from expansions over rows, which may be far from zero and cancel.
+
+        The expansion that was certified is summed, and the sum divided: to divide its terms would round each of them.
+        """
+        expansions, margins = solved.undivided(plan.tasks, plan.X.shape[0])
+        return linear_coefficients(self.support_vectors_, expansions[:, self.support_]) / margins
+
+    def _keep_certificates(self, solutions: list[Solution]) -> None:
+        super()._keep_certificates(solutions)
         self.fit_status_ = int(not self.duality_gap_ <= self.tol)
 
     def _expansions(self) -> Float:
@@ -114,6 +129,79 @@ class KernelMachine(CertifiedEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
             return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
+
+    def add(self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from more samples: the same model as a fit to all of them, with a new certificate.
+
+        The fit starts from the present solution and ends exactly (``solver="active_set"``). What the parameters said
+        in terms of the samples, such as ``gamma="scale"``, stays as it was. The training samples are remembered for
+        this, by reference: they must not be changed in place.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_new, n_features)
+            New samples, or for ``kernel="precomputed"`` their kernel values with the training samples and each other.
+        y : array-like of shape (n_new,)
+            Their labels or targets; none for `OneClassSVM`.
+        sample_weight : array-like of shape (n_new,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        self._warn(added(self, X, y, sample_weight))
+        return self
+
+    def remove(self, indices: ArrayLike) -> Self:
+        """Forget samples: the same model as a fit to the others, with a new certificate. See `add`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which samples, by their present numbers; the others move up.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        self._warn(removed(self, indices))
+        return self
+
+    def _warn(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            warnings.warn(note, ConvergenceWarning, stacklevel=3)
+
+    @property
+    def partition_(self) -> Partition | list[Partition]:
+        """Which samples are support vectors on the margin, which have the largest coefficient they may, which none.
+
+        A `Partition`; a list with one for each problem if there are several.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no partition_ before it is fitted.")
+        if "_training" not in vars(self):
+            raise AttributeError(
+                "partition_ needs the bounds of the training samples, which are not stored with a model; fit it again."
+            )
+        parts = []
+        for task, solution in zip(self._training.tasks, self.solutions_, strict=True):
+            assert solution.point.alpha is not None
+            alpha = solution.point.alpha.reshape(-1, task.members.size).sum(axis=0)  # of a tube, both of its sides
+            parts.append(Partition.of(task.members, alpha, task.s if self._bounded else np.full(alpha.size, np.inf)))
+        return parts if len(parts) > 1 else parts[0]
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the weight of a sample bounds its dual variable: not that of squared losses, or of a hard margin."""
+        return not str(getattr(self, "loss", "")).startswith("squared")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_training", None)
+        return state
 
     @property
     def coef_(self) -> Float:
@@ -174,4 +262,5 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
-        return Plan(X, y, regression_tasks(y, self.C * weights), weights, codes, workers_for(self.n_jobs))
+        tasks = regression_tasks(check.check_targets(self, y), self.C * weights)
+        return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))

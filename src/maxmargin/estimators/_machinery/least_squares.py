@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -10,15 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
 from maxmargin.estimators._machinery.linear import LinearMachine
-from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, RowsView, Task, View
+from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, SeparateColumnsView, Task, View
+from maxmargin.estimators._machinery.recognise import (
+    plain_columns,
+    plain_rows,
+    plain_targets,
+    validate_parameters,
+)
 from maxmargin.estimators._machinery.results import Results, Solved
+from maxmargin.loop.few import are_few, few_solutions
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -66,14 +76,11 @@ class LeastSquares(LinearMachine):
         return super()._choice(problem, clients)
 
     def _views(self, plan: Plan) -> Sequence[View]:
-        """As rows; as columns first where coefficients have bounds."""
-        if isinstance(plan.X, ChunkedMatrix) or self._limits(plan.X.shape[1]) is None:
+        """As rows, then as columns; the other way round where coefficients have bounds."""
+        if isinstance(plan.X, ChunkedMatrix):
             return [RowsView(plan.X, plan.workers)]
-        return [ColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
-
-    def _limits(self, d: int) -> tuple[Float, Float] | None:
-        """The smallest and the largest value of each coefficient, if there are limits."""
-        return coefficient_limits(d, getattr(self, "positive", False), getattr(self, "bounds", None))
+        views: list[View] = [RowsView(plan.X, plan.workers), SeparateColumnsView(plan.X, plan.workers)]
+        return views if self._limits(plan.X.shape[1]) is None else views[::-1]
 
     def _least_squares(self, operator: Operator, y: Float, s: Float, alpha: float, intercept: Intercept) -> Problem:
         """``sum_i s_i/2 (x_i.w + b - y_i)^2 + alpha |w|^2``; without a penalty among coefficients within some reach."""
@@ -163,7 +170,58 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
             The fitted estimator.
 
         """
+        if sample_weight is None and self._fit_at_once(X, y):
+            return self
         return self._fit(X, y, sample_weight)
+
+    def _fit_at_once(self, X: Any, y: Any) -> bool:
+        """Fit samples that need no conversion without the frame of a fit; whatever else there is, leave alone.
+
+        Sets: all attributes of a fit, or none.
+        """
+        own = vars(self)
+        if self.solver != "auto" or self.verbose or self.max_time is not None or own.get("warm_start"):
+            return False
+        if self.callback is not None or "_skl_callbacks" in own or "_parent_callback_ctx" in own or self.max_iter == 0:
+            return False
+        samples: Any = plain_rows(X) if are_few(X) else plain_columns(X) if self._by_columns else None
+        if samples is None or (targets := plain_targets(y, samples.shape[0])) is None:
+            return False
+        validate_parameters(self)
+        self._refuse_contradictions()
+        numbers = targets.astype(np.float64, copy=False)
+        solution = self._solved_at_once(samples, numbers)
+        if solution is None:
+            return False
+        self.n_features_in_ = samples.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        self._keep_one(solution)
+        for note in notes_on_convergence(self, samples):
+            warnings.warn(note, ConvergenceWarning, stacklevel=4)
+        return True
+
+    def _solved_at_once(self, X: Any, y: Float) -> Solution | None:
+        """The solution for few dense samples, by one compiled call, if it is within the tolerance."""
+        terms = self._few_terms(*X.shape) if are_few(X) else None
+        if terms is None:
+            return None
+        alpha, ratio, limits, weight = terms
+        s, free = np.full(len(y), weight), bool(self.fit_intercept)
+        found = few_solutions(X, y, s, free, np.array([alpha]), ratio, limits, float(self.tol))
+        if found is None:
+            return None
+        self._factor = found.factor
+        return found.solution(0)
+
+    def _few_terms(self, n: int, d: int) -> tuple[float, float, tuple[Float, Float] | None, float] | None:
+        """Strength, share of the L1 norm, limits and the weight of each sample, for few samples; or ``None``."""
+        return None
+
+    def _keep_one(self, solution: Solution) -> None:
+        """Sets: the fitted attributes, for one target."""
+        self.coef_, self.intercept_ = solution.point.w.copy(), np.float64(solution.point.b)
+        self._keep_certificates([solution])
+        self.__dict__.pop("_factor", None)
 
     def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.
@@ -196,26 +254,6 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         self._keep_functions(plan, solved)
         if plan.y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-
-
-def coefficient_limits(d: int, positive: bool, bounds: Any) -> tuple[Float, Float] | None:
-    """The smallest and the largest value of each of ``d`` coefficients; ``None`` if there are no limits."""
-    if not positive and bounds is None:
-        return None
-    low, high = np.full(d, 0.0 if positive else -np.inf), np.full(d, np.inf)
-    if bounds is not None:
-        try:
-            given = [np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in bounds]
-            least, most = given
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"bounds must be a pair of numbers or of arrays of {d} numbers, the smallest and the largest value of "
-                f"each coefficient; got {bounds!r}."
-            ) from None
-        if not ((least <= 0.0) & (most >= 0.0)).all():
-            raise ValueError("bounds must have a lower end of at most 0 and an upper one of at least 0 everywhere.")
-        low, high = np.maximum(low, least), np.minimum(high, most)
-    return low, high
 
 
 def reach_of(features: Features, y: Float, intercept: Intercept) -> Float:

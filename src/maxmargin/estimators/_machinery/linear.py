@@ -19,7 +19,8 @@ from maxmargin.estimators._machinery.estimator import (
     POSITIVE,
     CertifiedEstimator,
 )
-from maxmargin.estimators._machinery.plan import Plan, RowsView, View, regression_tasks
+from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, View, regression_tasks
+from maxmargin.estimators._machinery.problems import l1_share, limits_of
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
@@ -39,6 +40,8 @@ LINEAR_CONSTRAINTS: dict[str, list[object]] = {
     "shrinking": ["boolean"],
     "n_jobs": [Integral, None],
 }
+DUAL_AND_LIMITS = "dual=True contradicts positive=True and bounds, which limit coefficients; leave it out."
+LIMIT_CONSTRAINTS: dict[str, list[object]] = {"positive": ["boolean"], "bounds": [tuple, list, None]}
 
 
 class LinearMachine(CertifiedEstimator):
@@ -46,8 +49,24 @@ class LinearMachine(CertifiedEstimator):
 
     _reads_chunks = True
 
+    @property
+    def _limited(self) -> bool:
+        """Whether there are limits of the coefficients."""
+        return getattr(self, "positive", False) or getattr(self, "bounds", None) is not None
+
+    @property
+    def _by_columns(self) -> bool:  # type: ignore[override]
+        return l1_share(self) > 0.0 or self._limited
+
+    def _limits(self, d: int) -> tuple[Float, Float] | None:
+        """The smallest and the largest value of each coefficient, if there are limits."""
+        return limits_of(self, d)
+
     def _views(self, plan: Plan) -> Sequence[View]:
-        return [RowsView(plan.X, plan.workers)]
+        """As rows; as columns first where many coefficients may be zero or at a limit."""
+        rows = RowsView(plan.X, plan.workers)
+        by_columns = self._by_columns and not isinstance(plan.X, ChunkedMatrix)
+        return [SeparateColumnsView(plan.X, plan.workers), rows] if by_columns else [rows]
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
@@ -191,7 +210,7 @@ class LinearRegressor(RegressorMixin, LinearMachine):
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
-        tasks = regression_tasks(y, getattr(self, "C", 1.0) * weights)
+        tasks = regression_tasks(check.check_targets(self, y), getattr(self, "C", 1.0) * weights)
         return Plan(
             X, y, tasks, weights, np.zeros(weights.size, dtype=np.int64), workers_for(getattr(self, "n_jobs", 1))
         )
@@ -208,8 +227,10 @@ class DualOrPrimal(LinearMachine):
         asks_for_dual = self.solver == DualCoordinate.name
         if self.solver != "auto" and self.dual != "auto" and bool(self.dual) != asks_for_dual:
             raise ValueError(f"dual={self.dual} contradicts solver={self.solver!r}; leave one of them at its default.")
+        if self.dual is True and self._limited:
+            raise ValueError(DUAL_AND_LIMITS)
 
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
-        if self.solver != "auto" or self.dual == "auto" or getattr(self, "penalty", "l2") == "l1":
+        if self.solver != "auto" or self.dual == "auto" or self._by_columns:
             return super()._choice(problem, clients)
         return Choice(DualCoordinate.name if self.dual else Newton.name, f"dual={self.dual} was asked for")

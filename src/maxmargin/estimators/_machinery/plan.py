@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -95,6 +96,7 @@ class Function(NamedTuple):
     b: float
     alpha: Float | None
     width: float = 1.0  # the margin by which the function was divided, 0 if it has none, or half the width of a tube
+    undivided: Float | None = None  # the expansion before it was divided by its margin
 
 
 class View(Protocol):
@@ -108,7 +110,12 @@ class RowsView:
     """Samples as rows of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, rows_of(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Features:
+        """All samples: columns in memory would be copied, so nobody does that who does not need rows."""
+        return rows_of(self.X, self.workers)
 
     def of(self, task: Task) -> Features:
         """The samples of a task."""
@@ -119,11 +126,24 @@ class ColumnsView:
     """Samples as columns of features; tasks of all samples share them."""
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
-        self.X, self.workers, self.shared = X, workers, Columns(X, workers)
+        self.X, self.workers = X, workers
+
+    @cached_property
+    def shared(self) -> Columns:
+        """All samples; columns may have to be copied, so nobody else asks."""
+        return Columns(self.X, self.workers)
 
     def of(self, task: Task) -> Columns:
         """The samples of a task."""
         return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
+
+
+class SeparateColumnsView(ColumnsView):
+    """The same for tasks that are solved side by side: none sees what the others know of the columns' products."""
+
+    def of(self, task: Task) -> Columns:
+        """The samples of a task."""
+        return super().of(task).separate()
 
 
 class ShardView:
@@ -161,6 +181,11 @@ class Plan:
     choice: Choice = None  # type: ignore[assignment]
     solver: AnySolver = None  # type: ignore[assignment]
     first: AnyProblem | None = None  # until it is solved
+
+    @property
+    def weights_of_losses(self) -> Sequence[Float]:
+        """Those of all tasks, in one array or in several."""
+        return (self.tasks.s,) if isinstance(self.tasks, Tasks) else [task.s for task in self.tasks]
 
     @property
     def is_posed(self) -> bool:

@@ -32,7 +32,7 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
 from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, choose_solver, solve_in_turn
 from maxmargin.estimators._machinery.kernels import training_operator
-from maxmargin.estimators._machinery.plan import Plan, RowsView, Task
+from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task
 from maxmargin.estimators._machinery.results import Solved
 from maxmargin.loop.solution import Solution
 from maxmargin.numerics.sampling import hashes
@@ -312,7 +312,7 @@ def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: In
             left = (plan.began + estimator.max_time - seconds_working()) / len(waiting)
             if left <= 0.0:
                 break
-        kind = _RowMachine if isinstance(plan.view, RowsView) else _KernelMachine
+        kind = _RowMachine if isinstance(plan.view, (RowsView, ColumnsView)) else _KernelMachine
         machine = machine or kind(estimator, plan, solved)
         held_out = fold == waiting.pop()
         found = machine.solve(held_out, left)

@@ -18,7 +18,7 @@ one-class SVM   ``nu S``                               ``-rho``
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from maxmargin.estimators._machinery.plan import Function
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Gram
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, SquaredEpsilonInsensitive, SquaredHinge
-from maxmargin.parts.penalties import L1, L2, ElasticNet
+from maxmargin.parts.penalties import L1, L2, Bounded, ElasticNet
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point
@@ -52,9 +52,36 @@ def l1_share(model: LinearMachine) -> float:
     return float(model.l1_ratio or 0.0)
 
 
-def penalty_of(model: LinearMachine, strength: float = 1.0) -> Penalty:
-    """The penalty of a linear model."""
-    r = l1_share(model)
+def limits_of(model: LinearMachine, d: int) -> tuple[Float, Float] | None:
+    """The smallest and the largest value of each coefficient, if a model has limits."""
+    return coefficient_limits(d, getattr(model, "positive", False), getattr(model, "bounds", None))
+
+
+def coefficient_limits(d: int, positive: bool, bounds: Any) -> tuple[Float, Float] | None:
+    """The smallest and the largest value of each of ``d`` coefficients; ``None`` if there are no limits."""
+    if not positive and bounds is None:
+        return None
+    low, high = np.full(d, 0.0 if positive else -np.inf), np.full(d, np.inf)
+    if bounds is not None:
+        try:
+            given = [np.broadcast_to(np.asarray(end, dtype=np.float64), (d,)) for end in bounds]
+            least, most = given
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"bounds must be a pair of numbers or of arrays of {d} numbers, the smallest and the largest value of "
+                f"each coefficient; got {bounds!r}."
+            ) from None
+        if not ((least <= 0.0) & (most >= 0.0)).all():
+            raise ValueError("bounds must have a lower end of at most 0 and an upper one of at least 0 everywhere.")
+        low, high = np.maximum(low, least), np.minimum(high, most)
+    return low, high
+
+
+def penalty_of(model: LinearMachine, d: int, strength: float = 1.0) -> Penalty:
+    """The penalty of a linear model on its ``d`` coefficients."""
+    r, limits = l1_share(model), limits_of(model, d)
+    if limits is not None:
+        return Bounded(strength, r, *limits)
     if r in (0.0, 1.0):
         return L1(strength) if r else L2(strength)
     return ElasticNet(strength, r)
@@ -66,14 +93,15 @@ def hinge_problem(operator: Operator, y: Float, s: Float, loss: str, intercept: 
 
 
 def tube_problem(
-    operator: Operator, y: Float, s: Float, loss: str, epsilon: float, intercept: Intercept, scale: float = 1.0
-) -> Problem:
+    operator: Operator, y: Float, s: Float, loss: str, epsilon: float, intercept: Intercept, scale: float = 1.0,
+    penalty: Penalty | None = None,
+) -> Problem:  # fmt: skip
     """``1/2 |f|^2 + sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)``, or the same with squares.
 
     A penalised intercept adds ``b^2 / (2 scale^2)``.
     """
     kind = EpsilonInsensitive if loss == "epsilon_insensitive" else SquaredEpsilonInsensitive
-    return Problem(operator, y, kind(float(epsilon)), L2(1.0), s, intercept, scale)
+    return Problem(operator, y, kind(float(epsilon)), penalty or L2(1.0), s, intercept, scale)
 
 
 def logistic_problem(
@@ -145,7 +173,7 @@ def divided(point: Point, b: float, rho: float) -> Function:
     assert point.alpha is not None
     if rho <= SMALLEST_MARGIN:
         return Function(point.w, b, point.alpha, 0.0)
-    return Function(point.w / rho, b / rho, point.alpha / rho, rho)
+    return Function(point.w / rho, b / rho, point.alpha / rho, rho, point.alpha)
 
 
 def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Function:
@@ -236,10 +264,11 @@ def _certificate_at(qp: BoxQP, w: Float, b: Float, a: Float) -> Certificate:
     a = qp.feasible(a)
     dual_f, dual_slack = qp.scores(a), qp.rounding(qp.expansion(a))
     f, slack = qp.gram.apply(w)[qp.sample], qp.rounding(w)
-    r, shares = qp.q - f - b[qp.group], np.bincount(qp.sample)[qp.sample]
-    losses = float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(b @ qp.totals)
+    own = b - qp.middle
+    r, shares = qp.from_middle - f - own[qp.group], np.bincount(qp.sample)[qp.sample]
+    losses = float(np.where(r > 0.0, qp.high, qp.low) @ r) + float(own @ qp.totals)
     primal, primal_error = 0.5 * float(w[qp.sample] / shares @ f) + losses, qp.primal_error(w[qp.sample], f, b, slack)
-    dual, dual_error = float(qp.q @ a) - 0.5 * float(a @ dual_f), qp.dual_error(a, dual_f, dual_slack)
+    dual, dual_error = float(qp.from_middle @ a) - 0.5 * float(a @ dual_f), qp.dual_error(a, dual_f, dual_slack)
     return qp.certificate(primal, dual, primal_error, dual_error)
 
 

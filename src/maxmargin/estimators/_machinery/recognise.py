@@ -4,17 +4,27 @@ millisecond each, longer than many a fit. Whatever is not recognised goes throug
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from maxmargin.operators.rows import LARGEST_VALUE
+from maxmargin.operators.rows import LARGEST_VALUE, Sparse, sum_of_squares
 from maxmargin.protocols import Array, Index
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-SIMPLE = {bool, int, float, str, type(None)}  # parameters of these types alone are remembered: they hold nothing alive
+SIMPLE = {
+    bool,
+    int,
+    float,
+    str,
+    type(None),
+    np.float64,
+    np.int64,
+    np.bool_,
+}  # parameters of these types alone are remembered: they hold nothing alive
 MOST_KNOWN = 4096  # sets of parameters
 ROOM = 4  # labels are counted in a table of so many times their number, at most
 
@@ -42,6 +52,17 @@ def plain_rows(X: object) -> Array | None:
     if not isinstance(X, np.ndarray) or type(X) is not np.ndarray or X.dtype != np.float64:
         return None
     return X if X.ndim == 2 and X.flags.c_contiguous and X.size and _is_small(X.reshape(-1)) else None
+
+
+def plain_columns(X: object) -> Array | Sparse | None:
+    """``X`` if its columns are in memory one after another, finite float64 numbers, none too large; else ``None``."""
+    if isinstance(X, np.ndarray):
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.f_contiguous
+        return X if plain and X.size and _is_small(X.T.reshape(-1)) else None
+    if not isinstance(X, (sp.csc_array, sp.csc_matrix)) or X.dtype != np.float64 or not min(X.shape):
+        return None
+    columns: Any = X
+    return columns if columns.has_canonical_format and _is_small(columns.data) else None
 
 
 def plain_targets(y: object, count: int) -> Array | None:
@@ -81,5 +102,4 @@ def _two_classes(y: Array, low: float, high: float) -> tuple[Array, Index] | Non
 
 def _is_small(values: Array) -> bool:
     """Whether all values are finite, and none is so large that its square overflows, by one look at each of them."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(values @ values <= LARGEST_VALUE**2)
+    return sum_of_squares(values) <= LARGEST_VALUE**2

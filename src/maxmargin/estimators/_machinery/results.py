@@ -50,6 +50,14 @@ class Results(Sequence[Solved]):
             row[task.members] = one.function.alpha
         return out
 
+    def undivided(self, tasks: Sequence[Task], n: int) -> tuple[Float, Float]:
+        """The same before they were divided by a margin, and the margins, a row for each task."""
+        expansions, margins = self.expansions(tasks, n), np.ones((len(self), 1))
+        for k, (task, one) in enumerate(zip(tasks, self, strict=True)):
+            if one.function.undivided is not None:
+                expansions[k, task.members], margins[k] = one.function.undivided, one.function.width
+        return expansions, margins
+
     @property
     def intercepts(self) -> Float:
         """One for each task."""
@@ -108,6 +116,10 @@ class AtOnce(Results):
     def expansions(self, tasks: Sequence[Task], n: int) -> Float:
         """The coefficients over all samples, a row for each task."""
         return self._expansions
+
+    def undivided(self, tasks: Sequence[Task], n: int) -> tuple[Float, Float]:
+        """The coefficients as they are, and no margins."""
+        return self._expansions, np.ones((len(self), 1))
 
     @property
     def intercepts(self) -> Float:

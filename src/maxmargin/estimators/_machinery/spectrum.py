@@ -70,5 +70,5 @@ class Spectrum:
             inverse = 1.0 / (self.values + alpha)
             errors = U - self.Q @ (inverse[:, None] * (self.Q.T @ U))
             kept = 1.0 - (self.Q * self.Q) @ inverse - self.share
-        with np.errstate(divide="ignore", invalid="ignore"):  # a sample that alone decides its own fitted value
+        with np.errstate(all="ignore"):  # a sample that alone decides its own fitted value
             return np.where(errors == 0.0, 0.0, errors / np.maximum(kept, np.finfo(float).tiny)[:, None])

@@ -91,11 +91,14 @@ def linear_problem(model: StochasticEstimator, rows: Features, y: Float, s: Floa
         "epsilon_insensitive": EpsilonInsensitive(float(model.epsilon)),
         "squared_epsilon_insensitive": SquaredEpsilonInsensitive(float(model.epsilon)),
     }
-    return Problem(rows, y, losses[model.loss], penalty_of(model, float(model.alpha) * total), s, intercept)
+    penalty = penalty_of(model, rows.n_features, float(model.alpha) * total)
+    return Problem(rows, y, losses[model.loss], penalty, s, intercept)
 
 
 class StochasticEstimator(LinearMachine):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
+
+    _by_columns = False
 
     t_: float
     _streams: list[SGDState]

@@ -1,6 +1,6 @@
 """A neutral referee for fitted models: what it says, and one file of judges for each family of models."""
 
-from maxmargin.estimators.certification import kernel_machines, least_squares, linear_machines
+from maxmargin.estimators.certification import grouped, kernel_machines, least_squares, linear_machines, selectors
 from maxmargin.estimators.certification.verdict import Verdict, certify
 
-__all__ = ["Verdict", "certify", "kernel_machines", "least_squares", "linear_machines"]
+__all__ = ["Verdict", "certify", "grouped", "kernel_machines", "least_squares", "linear_machines", "selectors"]

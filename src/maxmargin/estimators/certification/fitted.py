@@ -17,7 +17,7 @@ from sklearn.base import is_outlier_detector
 from maxmargin.estimators._machinery.check import refuse_chunks
 from maxmargin.estimators._machinery.multiclass import by_pair
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.estimators._machinery.problems import certificate_at, l1_share, street_certificate
+from maxmargin.estimators._machinery.problems import certificate_at, l1_share, limits_of, street_certificate
 from maxmargin.loop.certificate import certify_point
 from maxmargin.loop.minimize import minimize
 from maxmargin.numerics.selection import least
@@ -55,8 +55,9 @@ class Samples:
 def targets(model: Model, data: Samples) -> Iterator[tuple[Float, Point]]:
     """Each target with the coefficients that were fitted to it."""
     y = data.y.astype(np.float64).reshape(data.X.shape[0], -1)
-    coef = np.asarray(model.coef_, dtype=np.float64).reshape(y.shape[1], -1)
-    biases = np.broadcast_to(model.intercept_, y.shape[1])
+    certified = "shrunken_" if hasattr(model, "shrunken_coef_") else ""  # what was certified before it was debiased
+    coef = np.asarray(getattr(model, certified + "coef_"), dtype=np.float64).reshape(y.shape[1], -1)
+    biases = np.broadcast_to(np.ravel(getattr(model, certified + "intercept_")), y.shape[1])
     for k in range(y.shape[1]):
         yield np.ascontiguousarray(y[:, k]), Point(coef[k], float(biases[k]))
 
@@ -97,7 +98,8 @@ def intercept_of(model: Model, automatic: Intercept) -> Intercept:
 def norm_formula(model: Model) -> str:
     """The penalty of a linear model, as a formula."""
     r = l1_share(model)
-    return {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+    norm = {0.0: "1/2 |w|^2", 1.0: "|w|_1"}.get(r, f"{r:g} |w|_1 + {1.0 - r:g}/2 |w|^2")
+    return norm if limits_of(model, int(np.shape(model.coef_)[-1])) is None else f"{norm} within limits of w"
 
 
 def tasks_with_variables(model: Model, tasks: Sequence[Task], n: int) -> Iterator[tuple[Task, Float, float]]:

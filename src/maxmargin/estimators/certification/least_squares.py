@@ -9,9 +9,11 @@ import sklearn.svm
 from sklearn.base import BaseEstimator as Model
 
 from maxmargin.estimators._machinery.check import class_weights
-from maxmargin.estimators._machinery.least_squares import LONGER, coefficient_limits, reach_of
+from maxmargin.estimators._machinery.least_squares import LONGER, reach_of
 from maxmargin.estimators._machinery.multiclass import binary_tasks
+from maxmargin.estimators._machinery.paths import sparse_penalty
 from maxmargin.estimators._machinery.plan import Task
+from maxmargin.estimators._machinery.problems import limits_of
 from maxmargin.estimators.certification.fitted import (
     Samples,
     codes_of,
@@ -20,15 +22,20 @@ from maxmargin.estimators.certification.fitted import (
     solved_dual,
     targets,
 )
-from maxmargin.estimators.certification.verdict import Verdict, by_target, judge, verdict_of
+from maxmargin.estimators.certification.verdict import Verdict, by_target, judge, judge_named, verdict_of
+from maxmargin.estimators.distributed_lasso import DistributedLasso
+from maxmargin.estimators.distributed_ridge import DistributedRidge
+from maxmargin.estimators.elastic_net import ElasticNet
+from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.kernel_ridge import KernelRidge, gram_of_kernel_ridge
+from maxmargin.estimators.lasso_cv import LassoCV
 from maxmargin.estimators.linear_regression import LinearRegression
 from maxmargin.estimators.ridge import Ridge
 from maxmargin.estimators.ridge_classifier import RidgeClassifier
 from maxmargin.estimators.ridge_cv import RidgeCV
 from maxmargin.operators import Columns, rows_of
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L1, L2, Bounded, Unpenalised
+from maxmargin.parts.penalties import L2, Bounded, Unpenalised
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Intercept, Penalty
@@ -37,19 +44,47 @@ from maxmargin.solvers.choice import choose
 RIDGE = "sum_i s_i (x_i.w + b - y_i)^2 + alpha |w|^2"
 
 
-@judge.register(sklearn.linear_model.Lasso)
-def _judge_lasso(model: Model, data: Samples) -> Verdict:
-    if model.positive:
-        raise ValueError("certify judges Lasso with positive=False; positive=True is another problem.")
+@judge.register(ElasticNet)  # and Lasso
+@judge.register(LassoCV)
+@judge.register(DistributedLasso)
+@judge.register(ElasticNetCV)
+@judge.register(sklearn.linear_model.ElasticNet)  # Lasso too, and celer's estimators of these names
+@judge.register(sklearn.linear_model.LassoCV)
+@judge.register(sklearn.linear_model.ElasticNetCV)
+@judge_named("skglm.estimators.Lasso")
+@judge_named("skglm.estimators.ElasticNet")
+def _judge_sparse(model: Model, data: Samples) -> Verdict:
+    if getattr(model, "weights", None) is not None:
+        raise ValueError(f"certify judges {type(model).__name__} with weights=None; weights pose another problem.")
     share = data.weights / data.weights.sum()
-    penalty = L1(float(model.alpha))
-    certificates = [
-        judged(model, _least_squares(model, data, y, share, penalty), point) for y, point in targets(model, data)
-    ]
-    return by_target("sum_i s_i (x_i.w + b - y_i)^2 / (2 sum_i s_i) + alpha |w|_1", certificates)
+    alpha = float(getattr(model, "alpha_", getattr(model, "alpha", 0.0)))
+    ratio = float(getattr(model, "l1_ratio_", getattr(model, "l1_ratio", 1.0)))
+    certificates = []
+    for k, (y, point) in enumerate(targets(model, data)):
+        if alpha * ratio == 0.0:
+            certificates.append(_ridge_certificate(model, data, y, share, 0.5 * alpha, point))
+            continue
+        limits = limits_of(model, data.X.shape[1])
+        problem = Problem(
+            rows_of(data.X), y, Squared(), sparse_penalty(alpha, ratio, limits), share,
+            "free" if model.fit_intercept else None,
+        )  # fmt: skip
+        w = point.w if limits is None else np.clip(point.w, *limits)
+        certificates.append(judged(model, problem, Point(w, point.b, _own_variables(model, k, share.size))))
+    formula = {0.0: "alpha |w|^2 / 2", 1.0: "alpha |w|_1"}.get(
+        ratio, "alpha (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2)"
+    )
+    return by_target(f"sum_i s_i (x_i.w + b - y_i)^2 / (2 sum_i s_i) + {formula}", certificates)
+
+
+def _own_variables(model: Model, k: int, n: int) -> Float | None:
+    """The dual variables of a target that a model kept; others follow from its errors."""
+    alpha = model.solutions_[k].point.alpha if hasattr(model, "solutions_") else None
+    return alpha if alpha is not None and alpha.size == n else None
 
 
 @judge.register(Ridge)
+@judge.register(DistributedRidge)
 @judge.register(RidgeCV)
 @judge.register(LinearRegression)
 @judge.register(sklearn.linear_model.Ridge)
@@ -57,7 +92,7 @@ def _judge_lasso(model: Model, data: Samples) -> Verdict:
 @judge.register(sklearn.linear_model.LinearRegression)
 def _judge_ridge(model: Model, data: Samples) -> Verdict:
     certificates = [
-        _ridge_certificate(model, data, y, 2.0 * data.weights, k, point)
+        _ridge_certificate(model, data, y, 2.0 * data.weights, _alpha(model, k), point)
         for k, (y, point) in enumerate(targets(model, data))
     ]
     return by_target(RIDGE, certificates)
@@ -76,7 +111,7 @@ def _judge_ridge_classifier(model: Model, data: Samples) -> Verdict:
         tasks = list(binary_tasks(codes, model.classes_, "ovr", s))
     coef, biases = np.atleast_2d(model.coef_), np.broadcast_to(model.intercept_, len(tasks))
     certificates = [
-        _ridge_certificate(model, data, task.y, s, k, Point(float_row(coef, k), float(biases[k])))
+        _ridge_certificate(model, data, task.y, s, _alpha(model, k), Point(float_row(coef, k), float(biases[k])))
         for k, task in enumerate(tasks)
     ]
     return verdict_of(RIDGE, tasks, certificates)
@@ -87,17 +122,21 @@ def _counted(model: Model, data: Samples) -> Float:
     return data.weights if isinstance(model, RidgeClassifier) else np.ones(data.weights.size)
 
 
-def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, k: int, point: Point) -> Certificate:
+def _alpha(model: Model, k: int) -> float:
+    """The strength of the penalty of a target."""
+    alphas = np.ravel(getattr(model, "alpha_", getattr(model, "alpha", 0.0)))
+    return float(alphas[k if alphas.size > 1 else 0])
+
+
+def _ridge_certificate(model: Model, data: Samples, y: Float, s: Float, alpha: float, point: Point) -> Certificate:
     """Of least squares with a penalty or without one, and with or without limits of the coefficients.
 
     With limits the dual variables that follow from the scores prove little, and good ones are found by solving.
     """
     rows = rows_of(data.X)
     intercept: Intercept = "free" if model.fit_intercept else None
-    alphas = np.ravel(getattr(model, "alpha_", getattr(model, "alpha", 0.0)))
-    alpha = float(alphas[k if alphas.size > 1 else 0])
     d = data.X.shape[1]
-    limits = coefficient_limits(d, getattr(model, "positive", False), getattr(model, "bounds", None))
+    limits = limits_of(model, d)
     reach = np.maximum(reach_of(rows, y, intercept), LONGER * np.abs(point.w)) if alpha == 0.0 else np.full(d, np.inf)
     if limits is None:
         penalty: Penalty = L2(2.0 * alpha) if alpha > 0.0 else Unpenalised(reach)
@@ -123,7 +162,3 @@ def _judge_kernel_ridge(model: Model, data: Samples) -> Verdict:
         problem = Problem(gram, np.ascontiguousarray(Y[:, k]), Squared(), L2(lam), s, None)
         certificates.append(judged(model, problem, Point(w, 0.0, lam * w)))
     return by_target("sum_i s_i (f(x_i) - y_i)^2 + alpha |f|^2", certificates)
-
-
-def _least_squares(model: Model, data: Samples, y: Float, s: Float, penalty: Penalty) -> Problem:
-    return Problem(rows_of(data.X), y, Squared(), penalty, s, "free" if model.fit_intercept else None)

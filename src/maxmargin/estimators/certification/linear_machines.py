@@ -48,6 +48,7 @@ from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.loop.minimize import minimize
 from maxmargin.operators import rows_of
 from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
@@ -68,7 +69,8 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     if model.multi_class == "crammer_singer":
         raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
     codes = codes_of(model, data)
-    s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+    C = 1.0 if np.isinf(model.C) else model.C
+    s = C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     if np.isinf(model.C):
         return _judge_streets(model, data, codes, s, lambda k, task, rows: hard_margin(rows, task.y, task.s))
     loss = Hinge() if model.loss == "hinge" else SquaredHinge()
@@ -79,9 +81,9 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.in_memory[task.members])
-        problem = Problem(rows, task.y, loss, penalty_of(model), task.s, intercept, scale)
+        problem = Problem(rows, task.y, loss, penalty_of(model, data.X.shape[1]), task.s, intercept, scale)
         point = Point(np.asarray(model.coef_[k], dtype=np.float64), float(biases[k]), kept_dual(model, k, task))
-        if point.alpha is None and (model.loss == "hinge" or l1_share(model) > 0.0):
+        if point.alpha is None and (model.loss == "hinge" or not isinstance(problem.penalty, L2)):
             point = Point(point.w, point.b, dual_bound(problem, point))
         certificates.append(judged(model, problem, point))
     power = "" if model.loss == "hinge" else "^2"
@@ -121,13 +123,14 @@ def _judge_streets(model: Model, data: Samples, codes: Array, s: Float, pose: Po
 def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
     y, s, intercept = data.y.astype(np.float64), model.C * data.weights, intercept_of(model, "penalised")
     task, scale = regression_task(y, s), float(model.intercept_scaling)
-    problem = tube_problem(rows_of(data.X), y, s, model.loss, model.epsilon, intercept, scale)
+    penalty = penalty_of(model, data.X.shape[1])
+    problem = tube_problem(rows_of(data.X), y, s, model.loss, model.epsilon, intercept, scale, penalty)
     w, b = np.asarray(model.coef_, dtype=np.float64), float(np.ravel(model.intercept_)[0])
     point = Point(w, b, kept_dual(model, 0, task))
-    if point.alpha is None and model.loss == "epsilon_insensitive":
+    if point.alpha is None and (model.loss == "epsilon_insensitive" or not isinstance(penalty, L2)):
         point = Point(w, b, dual_bound(problem, point))
     power = "" if model.loss == "epsilon_insensitive" else "^2"
-    formula = f"1/2 |w|^2 + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
+    formula = f"{norm_formula(model)} + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
     return verdict_of(formula, [task], [judged(model, problem, point)])
 
 
@@ -157,7 +160,8 @@ def _judge_logistic_regression(model: Model, data: Samples) -> Verdict:
         formula = "1/2 |W|^2 + sum_i C_i (log sum_k exp(w_k.x_i + b_k) - w_y.x_i - b_y)"
     else:
         tasks = list(binary_tasks(codes, model.classes_, "ovr", s))
-        problems = [logistic_problem(rows, task.y, s, penalty_of(model), intercept, scale) for task in tasks]
+        penalty = penalty_of(model, data.X.shape[1])
+        problems = [logistic_problem(rows, task.y, s, penalty, intercept, scale) for task in tasks]
         solver = choose(problems[0]).make()
         certificates = [
             smooth_certificate_of(model, k, problems[k], Point(W[k], float(b[k])), solver) for k in range(len(W))

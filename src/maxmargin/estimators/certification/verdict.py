@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -72,7 +72,8 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     Parameters
     ----------
     model : estimator
-        A fitted estimator of maxmargin, or the one of scikit-learn that has the same name.
+        A fitted estimator of maxmargin, or the one of scikit-learn that has the same name; also celer's and skglm's
+        Lasso and ElasticNet. Of a search, its best model is judged.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -87,10 +88,10 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     -----
     scikit-learn's ``LinearSVC``, ``LinearSVR``, ``SGDClassifier`` and ``SGDRegressor`` keep no dual variables, and our
     distributed models leave them with the clients. With smooth losses and the L2 penalty they follow from the scores.
-    With the others they do not, so the dual bound is computed by `DualCoordinate` or, for an L1 norm, by `Smoothed`,
-    which is generous to the model; of hulls, by `Saddle`. That of scikit-learn's ``LogisticRegression`` is computed by
-    solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR`` does not tell
-    the width of its tube; the best one is taken.
+    With the others they do not, so the dual bound is computed by `DualCoordinate` or, for an L1 norm or limits, by
+    `Smoothed`, which is generous to the model; of hulls, by `Saddle`. That of scikit-learn's ``LogisticRegression`` is
+    computed by solving, too: far from the optimum, variables that follow from the scores prove little. Its ``NuSVR``
+    does not tell the width of its tube; the best one is taken.
 
     Examples
     --------
@@ -104,6 +105,7 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
 
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)  # of a search
     rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)
@@ -119,14 +121,31 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     return judge(model, Samples(rows, y, _check_sample_weight(sample_weight, rows, dtype=np.float64)))
 
 
+Judge = Callable[[Model, Samples], Verdict]
+NAMED: dict[str, Judge] = {}
+
+
 @singledispatch
 def judge(model: Model, data: Samples) -> Verdict:
     """The verdict on a model: the files beside this one register what they know."""
+    for kind in type(model).__mro__:
+        if (own := NAMED.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
+            return own(model, data)
     known = sorted({kind.__name__ for kind in judge.registry if kind is not object})
     raise TypeError(
         f"certify does not know the problem that {type(model).__name__} solves; it judges these of "
         f"maxmargin and, if they exist there, of scikit-learn: {', '.join(known)}."
     )
+
+
+def judge_named(name: str) -> Callable[[Judge], Judge]:
+    """Register a judge of a class of a package that need not be installed, by its full name."""
+
+    def register(judge_of_it: Judge) -> Judge:
+        NAMED[name] = judge_of_it
+        return judge_of_it
+
+    return register
 
 
 def verdict_of(problem: str, tasks: Sequence[Task], certificates: list[Certificate]) -> Verdict:

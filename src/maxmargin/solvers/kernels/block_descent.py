@@ -50,9 +50,11 @@ def room_for(variables: int, parts: int) -> int:
 @compiled
 def descend(
     samples: Any, program: Program, a: Float, f: Float, last: Array, b: Float, aim: float, course: Course,
-    largest: int, last_block: int, most_work: float, room: Float,
+    largest: int, last_block: int, most_work: float, room: Float, enough: float,
 ) -> Course:  # fmt: skip
     """Block after block, until a relative gap seems to be reached or the work is spent. Sets: ``a, f, last, b``.
+
+    Or until no variables of a group disagree about their multiplier by more than ``enough``.
 
     On entry and exit ``f`` are the scores of ``a``, but for rounding. ``room`` is for matrices.
     """
@@ -70,12 +72,14 @@ def descend(
             dual += 0.5 * a[v] * (program.q[v] + e[v])
             largest_score = max(largest_score, abs(fa))
         gap, violation = best_multipliers(program, a, e, b)
-        rests = violation <= PRECISION * max(slope_size, largest_score)
+        rests = violation <= max(enough, PRECISION * max(slope_size, largest_score))
         reached = gap <= aim * max(abs(dual + gap), abs(dual))
         if reached or rests or blocks >= last_block or work >= most_work:
             return Course(blocks, size, steps, work, dual + gap, dual, rests)
         block = _chosen(program, a, e, b, last, min(size, m))
-        moved = _solve_block(samples, program, block, e, b, a, f, violation, flat, room)
+        share = WHOLE_SHARE if block.shape[0] == m else INNER_SHARE
+        inner = max(share * violation, 0.5 * enough)
+        moved = _solve_block(samples, program, block, e, b, a, f, inner, flat, room)
         if moved == 0:  # the worst pair is in the block, and nothing is gained by moving it
             return Course(blocks, size, steps, work, dual + gap, dual, True)
         steps += moved
@@ -161,7 +165,7 @@ def _take_largest(pull: Float, count: int, taken: Array) -> None:
 
 @compiled
 def _solve_block(
-    samples: Any, program: Program, block: Index, e: Float, middle: Float, a: Float, f: Float, violation: float,
+    samples: Any, program: Program, block: Index, e: Float, middle: Float, a: Float, f: Float, tolerance: float,
     flat: float, room: Float,
 ) -> int:  # fmt: skip
     """Minimise over the variables of a block; the number of steps. Sets: ``a, f``."""
@@ -191,10 +195,9 @@ def _solve_block(
             closed_up[to] = 0.0
         if a[v] > program.low[v]:
             closed_down[to] = 0.0
-    share = WHOLE_SHARE if q == a.shape[0] else INNER_SHARE
     steps = pair_steps(
         Q, slopes, own, least, most, closed_up, closed_down, diagonal, gain, work[6],
-        np.empty((2, width // CHUNK)), chunks, groups, share * violation, 50 * q, flat, FAR,
+        np.empty((2, width // CHUNK)), chunks, groups, tolerance, 50 * q, flat, FAR,
     )  # fmt: skip
     changed, changes, count = np.empty(q, dtype=np.int64), np.empty(q), 0
     for i in range(q):

@@ -85,7 +85,7 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         course = Course(state.iterations, state.size, state.steps, 0.0, state.primal, state.dual, False)
         blocks, state.size, state.steps, _, state.primal, state.dual, state.exhausted = descend(
             StoredKernel(state.K), state.program, state.a, state.f, state.last, state.b, state.aim, course,
-            self.block_size, state.iterations + min(limit, ROUND_BLOCKS), ROUND_WORK, state.room,
+            self.block_size, state.iterations + min(limit, ROUND_BLOCKS), ROUND_WORK, state.room, 0.0,
         )  # fmt: skip
         state.passes += (blocks - state.iterations) * min(1.0, state.size / max(1, state.K.shape[0]))
         state.iterations, state.untried = blocks, False

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.operators import Bordered
+from maxmargin.operators import Centred
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.rounding import dual_excess
@@ -57,21 +57,19 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
 
     def start(self, problem: Problem, warm: Point | None) -> SmoothedState:
         """Zero, or a given point."""
-        bordered = problem.bordered
-        metric, means = _metric(problem, bordered)
-        theta, a = np.zeros(bordered.size), np.zeros(problem.y.size)
+        columns = Centred(problem.bordered, problem.s)
+        squares = columns.column_squares(problem.s)
+        theta, a = np.zeros(columns.size), np.zeros(problem.y.size)
         if warm is not None:
-            theta = bordered.join(warm.w, warm.b)
-            theta[-1] += float(means @ theta)
+            theta = columns.join(warm.w, warm.b)
             a = a if warm.alpha is None else problem.feasible(warm.alpha)
         kinked = problem.loss.traits.kinked
         width = _first_width(problem) if kinked else 0.0
         state = SmoothedState(
-            bordered=bordered,
+            columns=columns,
             theta=theta,
             before=theta,
-            means=means,
-            metric=metric,
+            metric=np.where(squares > 0.0, np.maximum(squares, LEAST), 1.0),
             width=width,
             inverse_s=1.0 / np.where(problem.s > 0.0, problem.s, 1.0),
             a=a,
@@ -81,7 +79,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
             v=np.zeros_like(theta),
             L=1.0 / width if width > 0.0 else 1.0,
         )
-        state.z = state.z_before = state.scores(theta)
+        state.z = state.z_before = columns.apply(theta)
         return state
 
     def advance(self, problem: Problem, state: SmoothedState, limit: int) -> SmoothedState:
@@ -98,7 +96,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
 
     def point(self, problem: Problem, state: SmoothedState) -> Point:
         """The coefficients, the best intercept for them if it is free, and the dual variables that answer to them."""
-        w, b = state.bordered.split(state.uncentred(state.theta))
+        w, b = state.columns.split(state.theta)
         if problem.free_intercept:
             b = problem.best_intercept(state.z - b)
         return Point(w, b, state.a.copy())
@@ -110,17 +108,17 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         term held between 0 and ``da dz``, it does not suffer from cancellation near the optimum.
         Sets: ``theta, before, z, z_before, a, v, momentum, t, L, passes``.
         """
-        q, penalised = state.q, state.bordered.penalised
+        q, penalised = state.q, state.columns.penalised
         origin = state.theta + state.momentum * (state.theta - state.before)
         z_origin = state.z + state.momentum * (state.z - state.z_before)
         a, value = _respond(problem.loss, state.centre, problem.y, problem.s, z_origin, q)
-        v = state.adjoint(a)
+        v = state.columns.adjoint(a)
         size = float(np.abs(value).sum())
         state.passes += 1.0
         for _ in range(100):
             steps = state.steps
             theta = _proximal_step(problem.penalty, penalised, origin + steps * v, steps)
-            z = state.scores(theta)
+            z = state.columns.apply(theta)
             state.passes += 1.0
             a_there, value_there = _respond(problem.loss, state.centre, problem.y, problem.s, z, q)
             dz, move = z - z_origin, theta - origin
@@ -167,7 +165,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
     def _estimate(self, problem: Problem, state: SmoothedState) -> None:
         """Sets: ``primal``, ``dual`` of the variables scaled to the limit, less what balancing them may cost."""
         steps = state.steps
-        penalised = state.bordered.penalised
+        penalised = state.columns.penalised
         factor = 1.0 / max(1.0, dual_excess(problem.penalty, state.v[:penalised]))
         a = factor * state.a
         cost, conjugate, _ = _penalty_gap(problem.penalty, penalised, state.theta, factor * state.v, steps)
@@ -179,12 +177,11 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
 
 @dataclass
 class SmoothedState(State):
-    """``theta`` are the coefficients of `bordered` with centred columns; ``z`` are their scores."""
+    """``theta`` are the coefficients of the centred columns; ``z`` are their scores."""
 
-    bordered: Bordered
+    columns: Centred
     theta: Float
     before: Float
-    means: Float  # of the columns, if the intercept is free: they are centred
     metric: Float
     width: float  # mu; 0 for smooth losses
     inverse_s: Float
@@ -211,25 +208,10 @@ class SmoothedState(State):
         with np.errstate(over="ignore"):
             return np.asarray(1.0 / (self.L * self.metric))
 
-    def uncentred(self, theta: Float) -> Float:
-        """The same function with columns that are not centred: what the means add goes into a free intercept."""
-        out = theta.copy()
-        out[-1] -= float(self.means @ theta)
-        return out
-
-    def scores(self, theta: Float) -> Float:
-        """Of the centred columns and the intercept."""
-        return self.bordered.apply(self.uncentred(theta))
-
-    def adjoint(self, a: Float) -> Float:
-        """The adjoint of `scores`."""
-        v = self.bordered.adjoint(a)
-        return v - v[-1] * self.means
-
     @property
     def intercept(self) -> float:
         """The intercept that belongs to columns that are not centred."""
-        return self.bordered.split(self.uncentred(self.theta))[1]
+        return self.columns.split(self.theta)[1]
 
     def restart(self) -> None:
         """Forget the momentum. Sets: ``momentum, t``."""
@@ -244,17 +226,6 @@ class SmoothedState(State):
     def counters(self) -> dict[str, float]:
         """Passes over the data, and the width of the smoothing."""
         return {"passes": self.passes, "smoothing": self.width}
-
-
-def _metric(problem: Problem, bordered: Bordered) -> tuple[Float, Float]:
-    """``sum_i s_i (x_ij - mean_j)^2`` for every coefficient, and the means: 0 unless the intercept is free."""
-    squares, means = bordered.column_squares(problem.s), np.zeros(bordered.size)
-    total = problem.sums(problem.s.sum())[0]
-    if problem.free_intercept and total > 0.0:
-        means[:-1] = bordered.adjoint(problem.s)[:-1] / total
-    # A constant column leaves only rounding; what is larger than it has to be makes steps shorter, not wrong.
-    metric = np.maximum(squares - total * means**2, 1e-8 * squares)
-    return np.where(metric > 0.0, np.maximum(metric, LEAST), 1.0), means
 
 
 def _first_width(problem: Problem) -> float:

@@ -9,18 +9,25 @@ import numpy as np
 
 from maxmargin.numerics.balance import balanced
 from maxmargin.operators import Columns
-from maxmargin.operators.column_gram import ColumnGram, gram_of
+from maxmargin.operators.column_gram import gram_of
+from maxmargin.operators.column_set import ColumnSet
+from maxmargin.operators.vectors import SparseVectors
 from maxmargin.parts.losses import Squared
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.working_set.loops import judged, residuals
+from maxmargin.solvers.columns.set_loops import SUPPORT, judged, nearly, residuals
+from maxmargin.solvers.columns.working_set.residual_state import ResidualState
 from maxmargin.solvers.columns.working_set.state import SetState, Terms
 from maxmargin.solvers.solver import Needs, Solver
 
-FEWEST = 50  # columns that are added at a time, or as many as are in the support
-INNER_SHARE = 0.1  # of the last gap over all columns: to what the gap on the set is lowered
-ALL_ZERO = 1e-14  # of the primal value: a gap that is rounding
+FIRST = 50  # columns that tell whether those of the set will be short
+FIRST_GAP = 1e-6  # of the loss at zero: to what it is lowered first if nothing is known of it
+DOUBTED = 0.01  # times less, after a certificate that was not good enough
+SHORT = 64  # entries of a column: to go through them takes less time than through the products with all others
+SLOW = 0.9  # of the last gap: rounds that lower it less count as idle
+NONE = np.empty(0, dtype=np.int64)
+NEARLY = 0.97  # of the strength of the penalty: columns whose slope is beyond may be needed for the next one
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class WorkingSet(Solver[Problem, SetState]):
         if reason is None and isinstance(problem, Problem):
             if not isinstance(problem.loss, Squared):
                 return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
-            if problem.intercept == "penalised":
+            if problem.penalised_column:
                 return "its intercept is free or zero, not penalised"
             if Terms.of(problem) is None:
                 return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"
@@ -63,10 +70,16 @@ class WorkingSet(Solver[Problem, SetState]):
         operator, terms = problem.operator, Terms.of(problem)
         assert isinstance(operator, Columns)
         assert terms is not None
-        gram = gram_of(operator, terms.h, problem.free_intercept)
-        alpha, b, loss = self._residuals(problem, terms, gram, np.empty(0))
+        alpha, b, loss = self._residuals(problem, terms, NONE, np.empty(0))
         c = operator.first_products(alpha)
-        state = SetState(terms=terms, gram=gram, c=c, alpha=alpha, b=b, loss=loss, yy=2.0 * loss)
+        free, h = problem.free_intercept, terms.h
+        if are_short(operator, c, terms.lam):
+            some = ColumnSet(operator, h, free)
+            state: SetState = ResidualState(terms=terms, gram=some, c=c, alpha=alpha, b=b, loss=loss, y=problem.y)
+        else:
+            state = SetState(terms=terms, gram=gram_of(operator, h, free), c=c, alpha=alpha, b=b, loss=loss)
+        state.yy = 2.0 * loss
+        gram = state.gram
         if warm is not None and warm.w.any():
             state.add(np.flatnonzero(warm.w))
             state.put(warm.w[gram.W[: gram.size]])
@@ -75,19 +88,50 @@ class WorkingSet(Solver[Problem, SetState]):
         self._look(problem, state)
         return state
 
+    def follow(self, problem: Problem, state: SetState) -> SetState:
+        """The state for another penalty, a little weaker perhaps, on the same samples, weights and targets.
+
+        Columns that will probably be needed for it are added at once. Sets: the state.
+        """
+        operator, terms, earlier = problem.operator, Terms.of(problem, state.terms), state.terms.lam
+        assert isinstance(operator, Columns)
+        assert terms is not None
+        if terms.mu != state.terms.mu:
+            state.memory[SUPPORT] = 0  # the factor has the other one on its diagonal
+        state.terms, state.iterations, state.idle, state.doubted = terms, 0, 0, False
+        estimate = operator.beyond(state.alpha, earlier).estimate
+        near, excesses = np.empty(estimate.size, dtype=np.int64), np.empty(estimate.size)
+        count = nearly(
+            estimate,
+            NEARLY * terms.lam,
+            state.gram.place,
+            terms.low,
+            terms.high,
+            operator.column_lengths(),
+            near,
+            excesses,
+        )
+        near = _worst(near[:count], excesses[:count], max(state.fewest, 2 * state.support))
+        if near.size:
+            state.add(near)
+        state.violators, state.gap = near[:0], np.inf
+        state.primal, state.dual = np.inf, -np.inf
+        return state
+
     def advance(self, problem: Problem, state: SetState, limit: int) -> SetState:
         """Add what violates the conditions, solve the problem on the set, and look at all columns."""
         if state.violators.size:
             state.add(state.violators)
             state.violators = state.violators[:0]
         if state.gram.size:
-            stop = INNER_SHARE * state.gap if not state.doubted else 0.01 * INNER_SHARE * state.gap
+            share = DOUBTED if state.doubted else 1.0
             state.doubted = False
-            state.solve(stop)
+            known = state.gap if state.gap < np.inf else FIRST_GAP * state.yy
+            state.solve(share * state.inner_share * known)
         before = state.gap
         self._look(problem, state)
         state.iterations += 1
-        state.idle = state.idle + 1 if not state.violators.size and state.gap >= 0.5 * before else 0
+        state.idle = state.idle + 1 if not state.violators.size and state.gap >= SLOW * before else 0
         return state
 
     def point(self, problem: Problem, state: SetState) -> Point:
@@ -96,11 +140,11 @@ class WorkingSet(Solver[Problem, SetState]):
         w[state.gram.W[: state.w.size]] = state.w
         return Point(w, state.b, state.alpha)
 
-    def _residuals(self, problem: Problem, terms: Terms, gram: ColumnGram, w: Float) -> tuple[Float, float, float]:
+    def _residuals(self, problem: Problem, terms: Terms, W: Index, w: Float) -> tuple[Float, float, float]:
         operator = problem.operator
         assert isinstance(operator, Columns)
         centred = problem.free_intercept
-        alpha, b, loss = residuals(operator.vectors, gram.W[: w.size], w, problem.y, terms.h, centred)
+        alpha, b, loss = residuals(operator.vectors, W[: w.size], w, problem.y, terms.h, centred)
         return (balanced(alpha) if centred else alpha), b, loss
 
     def _look(self, problem: Problem, state: SetState) -> None:
@@ -108,16 +152,25 @@ class WorkingSet(Solver[Problem, SetState]):
         operator, terms = problem.operator, state.terms
         assert isinstance(operator, Columns)
         if state.w.size:
-            state.alpha, state.b, state.loss = self._residuals(problem, terms, state.gram, state.w)
-        v, certain = operator.beyond(state.alpha, terms.lam)
+            state.alpha, state.b, state.loss = self._residuals(problem, terms, state.gram.W, state.w)
+        v, certain, _ = operator.beyond(state.alpha, terms.lam)
         violators, excesses = np.empty(v.size, dtype=np.int64), np.empty(v.size)
         count, state.primal, state.gap = judged(
             state.w, state.slopes, v, certain, state.gram.place, state.loss, terms.lam, terms.mu, terms.low, terms.high,
             violators, excesses, operator.column_lengths(),
         )  # fmt: skip
         state.dual = state.primal - state.gap
-        state.violators = _worst(violators[:count], excesses[:count], max(FEWEST, state.support))
+        state.violators = _worst(violators[:count], excesses[:count], max(state.fewest, state.support))
         state.passes = operator.read
+
+
+def are_short(operator: Columns, c: Float, lam: float) -> bool:
+    """Whether those columns that are needed first are sparse and short."""
+    if not isinstance(operator.vectors, SparseVectors):
+        return False
+    first = _worst(np.flatnonzero(np.abs(c) > lam), np.abs(c)[np.abs(c) > lam], FIRST)
+    indptr = operator.vectors.indptr.view(np.int64)
+    return bool(first.size) and float((indptr[first + 1] - indptr[first]).mean()) <= SHORT
 
 
 def _worst(columns: Index, excesses: Float, count: int) -> Index:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
@@ -13,7 +13,8 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, Bounded, ElasticNet, strengths
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.working_set.loops import (
+from maxmargin.solvers.columns.quadratic import GramHeld
+from maxmargin.solvers.columns.set_loops import (
     CYCLE,
     FACTOR,
     MEMORY,
@@ -21,7 +22,6 @@ from maxmargin.solvers.columns.working_set.loops import (
     USABLE,
     solve_on_set,
 )
-from maxmargin.solvers.columns.working_set.quadratic import GramHeld
 from maxmargin.solvers.solver import State
 from maxmargin.threads import go_on
 
@@ -39,11 +39,16 @@ class Terms(NamedTuple):
     high: Float
 
     @classmethod
-    def of(cls, problem: Problem) -> Self | None:
-        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds."""
+    def of(cls, problem: Problem, earlier: Self | None = None) -> Self | None:
+        """Those of a problem with the squared loss, if its penalty has an L1 part or bounds.
+
+        Of an ``earlier`` one that differs in the strength only, all else is taken.
+        """
         penalty, d = problem.penalty, problem.operator.n_features  # type: ignore[attr-defined]
         if not isinstance(penalty, (L1, ElasticNet, Bounded)):
             return None
+        if earlier is not None:
+            return cls(earlier.h, *strengths(penalty), earlier.low, earlier.high)
         h = problem.s * cast("Squared", problem.loss).curvature
         if isinstance(penalty, Bounded):
             return cls(h, *strengths(penalty), penalty.low, penalty.high)
@@ -54,13 +59,16 @@ class Terms(NamedTuple):
 class SetState(State):
     """The coefficients and slopes of the set, and what is known of all columns."""
 
+    inner_share: ClassVar[float] = 0.01  # of the last gap over all columns: to what the gap on the set is lowered
+    fewest: ClassVar[int] = 50  # columns that are added at a time, or as many as are in the support
+
     terms: Terms
     gram: ColumnGram
     c: Float  # slopes of all columns at zero
     alpha: Float
     b: float
     loss: float
-    yy: float  # twice the loss at zero
+    yy: float = 0.0  # twice the loss at zero
     gap: float = np.inf  # over all columns
     w: Float = field(default_factory=lambda: np.empty(0))  # of the columns in the set
     slopes: Float = field(default_factory=lambda: np.empty(0))

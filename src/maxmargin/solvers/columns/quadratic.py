@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from maxmargin._jit import compiled_methods
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Float, Index
@@ -84,7 +86,6 @@ class ResidualHeld(NamedTuple):
     h: Float
     R: Float
     sums: Float  # of R; of h if columns are centred, or 0
-    scatter: Float  # zeros, one for each sample
 
     def refresh(self, v: Float) -> None:
         """All slopes. Sets: ``v``."""
@@ -107,17 +108,30 @@ class ResidualHeld(NamedTuple):
         self.sums[0] -= step * self.sums[1] * self.means[a]
 
     def pairs(self, some: Index, size: int, A: Float) -> None:
-        """Lower triangle of the products of some columns. Sets: ``A``, row by row."""
+        """Lower triangle of the products of some columns. Sets: ``A``, row by row.
+
+        Of their entries sorted by samples: few columns have an entry in the same sample.
+        """
         data, indices, indptr = self.vectors.data, self.vectors.indices, self.vectors.indptr
+        n, total = self.R.shape[0], self.sums[1]
+        starts = np.zeros(n + 1, dtype=np.int64)
         for i in range(size):
-            j, to = self.W[some[i]], A[i * size : (i + 1) * size]
-            for e in range(indptr[j], indptr[j + 1]):
-                self.scatter[indices[e]] = self.h[indices[e]] * data[e]
+            for e in range(indptr[self.W[some[i]]], indptr[self.W[some[i]] + 1]):
+                starts[indices[e] + 1] += 1
+        for r in range(n):
+            starts[r + 1] += starts[r]
+        filled, owners, values = starts.copy(), np.empty(starts[n], dtype=np.int64), np.empty(starts[n])
+        for i in range(size):
+            to = A[i * size : i * size + i + 1]
             for k in range(i + 1):
-                to[k] = self.vectors.dot(self.W[some[k]], self.scatter)
-                to[k] -= self.sums[1] * self.means[some[i]] * self.means[some[k]]
-            for e in range(indptr[j], indptr[j + 1]):
-                self.scatter[indices[e]] = 0.0
+                to[k] = -total * self.means[some[i]] * self.means[some[k]]
+            for e in range(indptr[self.W[some[i]]], indptr[self.W[some[i]] + 1]):
+                r = indices[e]
+                owners[filled[r]], values[filled[r]] = i, data[e]
+                filled[r] += 1
+                x = self.h[r] * data[e]
+                for k in range(starts[r], filled[r]):
+                    to[owners[k]] += x * values[k]
 
     def turn(self, some: Index, size: int, steps: Float, work: Float) -> float:
         """The curvature along steps of some coefficients. Sets: ``work``, what they change."""

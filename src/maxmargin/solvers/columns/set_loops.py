@@ -26,31 +26,42 @@ MEMORY = 8
 
 
 @compiled
+def slopes_of(held: Any, v: Float) -> None:
+    """All slopes of what is held. Sets: ``v``."""
+    held.refresh(v)
+
+
+@compiled
 def gap_on_set(
     w: Float, v: Float, lam: float, mu: float, low: Float, high: Float, yy: float, qw: float
 ) -> tuple[float, float]:
     """Primal value and duality gap of the problem on the set, at the residuals scaled into the dual's domain.
 
-    No part of the gap is a difference of large numbers.
+    With both penalties that of the L1 norm alone, for ``sqrt(mu) I`` below the columns: it is the larger of two gaps,
+    and demands that slopes are right, not only values. No part of the gap is a difference of large numbers.
     """
-    cost, vw, excess = 0.0, 0.0, 1.0
+    cost, vw, ww, excess = 0.0, 0.0, 0.0, 1.0
+    below, ridge = (mu, 0.0) if lam > 0.0 else (0.0, mu)
     for a in range(w.shape[0]):
-        cost += lam * abs(w[a]) + 0.5 * mu * w[a] * w[a]
+        u = v[a] - below * w[a]
+        cost += lam * abs(w[a]) + 0.5 * ridge * w[a] * w[a]
         vw += v[a] * w[a]
-        if mu == 0.0 and abs(v[a]) > lam and (high[a] if v[a] > 0.0 else -low[a]) == math.inf:
-            excess = max(excess, abs(v[a]) / lam if lam > 0.0 else math.inf)
-    rr = max(yy - qw - vw, 0.0)
+        ww += w[a] * w[a]
+        if ridge == 0.0 and abs(u) > lam and (high[a] if u > 0.0 else -low[a]) == math.inf:
+            excess = max(excess, abs(u) / lam if lam > 0.0 else math.inf)
+    loss = 0.5 * (max(yy - qw - vw, 0.0) + below * ww)
     t = 1.0 / excess
     conjugate = 0.0
     for a in range(w.shape[0]):
-        beyond = t * abs(v[a]) - lam
+        u = v[a] - below * w[a]
+        beyond = t * abs(u) - lam
         if beyond > 0.0:
-            end = high[a] if v[a] > 0.0 else -low[a]
-            if mu > 0.0:
-                end = min(end, beyond / mu)
+            end = high[a] if u > 0.0 else -low[a]
+            if ridge > 0.0:
+                end = min(end, beyond / ridge)
             if end < math.inf:  # or rounding is left of a product that was scaled to the limit
-                conjugate += end * (beyond - 0.5 * mu * end)
-    return 0.5 * rr + cost, max(0.5 * rr * (1.0 - t) ** 2 + cost - t * vw + conjugate, 0.0)
+                conjugate += end * (beyond - 0.5 * ridge * end)
+    return loss + cost, max(loss * (1.0 - t) ** 2 + cost - t * (vw - below * ww) + conjugate, 0.0)
 
 
 @compiled
@@ -185,7 +196,7 @@ def solve_on_set(
                 done = gap <= stop or idle > PATIENCE
                 memory[CYCLE] = 0
                 return DONE if done else LEFT, value, gap
-            gentle = light and memory[HARD] == 0
+            gentle = light and memory[HARD] == 0 and memory[SUPPORT] < LARGE
             for _ in range(1 if gentle else sweeps):
                 sweep(held, w, lam, mu, low, high, gentle)
             memory[SWEEPS] += 1 if gentle else sweeps
@@ -199,7 +210,7 @@ def solve_on_set(
                     S[size] = a
                     same = same and of_factor[size] == a
                     size += 1
-            if size == 0:
+            if size == 0 or size * size > A.shape[0]:
                 break
             if memory[WAITING] == 1:
                 memory[WAITING] = 0
@@ -259,27 +270,50 @@ def judged(
     ``w`` and ``slopes`` are those of the set, all else is of every column. Sets: ``violators``, and by how far the
     zeros are passed, in ``excesses``.
     """
-    cost, vw, excess, count = loss, 0.0, 1.0, 0
+    cost, vw, ww, excess, count = 0.0, 0.0, 0.0, 1.0, 0
+    below, ridge = (mu, 0.0) if lam > 0.0 else (0.0, mu)  # as in `gap_on_set`
     for a in range(w.shape[0]):
-        cost += lam * abs(w[a]) + 0.5 * mu * w[a] * w[a]
+        cost += lam * abs(w[a]) + 0.5 * ridge * w[a] * w[a]
         vw += slopes[a] * w[a]
+        ww += w[a] * w[a]
+    loss += 0.5 * below * ww
     for j in range(v.shape[0]):
-        beyond = abs(v[j]) - lam
-        if certain[j] or beyond <= 0.0:
+        if certain[j]:
             continue
-        end = high[j] if v[j] > 0.0 else -low[j]
-        if mu == 0.0 and end == math.inf:
-            excess = max(excess, abs(v[j]) / lam if lam > 0.0 else math.inf)
+        u = v[j] - (below * w[place[j]] if place[j] >= 0 else 0.0)
+        beyond = abs(u) - lam
+        if beyond <= 0.0:
+            continue
+        end = high[j] if u > 0.0 else -low[j]
+        if ridge == 0.0 and end == math.inf:
+            excess = max(excess, abs(u) / lam if lam > 0.0 else math.inf)
         if place[j] < 0 and end > 0.0:
             violators[count], excesses[count] = j, beyond / lengths[j]
             count += 1
     t, conjugate = 1.0 / excess, 0.0
     for j in range(v.shape[0]):
-        beyond = t * abs(v[j]) - lam
-        if beyond > 0.0 and not certain[j]:
-            end = high[j] if v[j] > 0.0 else -low[j]
-            if mu > 0.0:
-                end = min(end, beyond / mu)
+        if certain[j]:
+            continue
+        u = v[j] - (below * w[place[j]] if place[j] >= 0 else 0.0)
+        beyond = t * abs(u) - lam
+        if beyond > 0.0:
+            end = high[j] if u > 0.0 else -low[j]
+            if ridge > 0.0:
+                end = min(end, beyond / ridge)
             if end < math.inf:
-                conjugate += end * (beyond - 0.5 * mu * end)
-    return count, cost, loss * (1.0 - t) ** 2 + (cost - loss) - t * vw + conjugate
+                conjugate += end * (beyond - 0.5 * ridge * end)
+    return count, loss + cost, loss * (1.0 - t) ** 2 + cost - t * (vw - below * ww) + conjugate
+
+
+@compiled
+def nearly(
+    estimate: Float, level: float, place: Index, low: Float, high: Float, lengths: Float, near: Index, excesses: Float
+) -> int:
+    """Columns outside of the set whose slope may be beyond a level, and how many. Sets: ``near, excesses``."""
+    count = 0
+    for j in range(estimate.shape[0]):
+        beyond = abs(estimate[j]) - level
+        if beyond > 0.0 and place[j] < 0 and (high[j] if estimate[j] > 0.0 else -low[j]) > 0.0:
+            near[count], excesses[count] = j, beyond / lengths[j]
+            count += 1
+    return count

@@ -1,0 +1,83 @@
+"""What to say of fits that did not converge: how far from the optimum they ended, why, and what may help."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxmargin.estimators._machinery.check import largest_of_columns
+from maxmargin.operators import ChunkedMatrix, Matrix
+from maxmargin.problems.point import Status
+from maxmargin.wording import Wording
+
+if TYPE_CHECKING:
+    from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+
+FAR = 1e3  # standard deviations from zero
+NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
+
+
+def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> list[Wording]:
+    """How far from the optimum a fit ended, why, and what may help; nothing if it converged."""
+    unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
+    if not unfinished:
+        return []
+    solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
+    advice = {
+        Status.MAX_ITER: "Raise {max_iter} or {tol}",
+        Status.MAX_TIME: "Raise {max_time} or {tol}, or resume with {warm_start:True}",
+        Status.INTERRUPTED: "Resume with {warm_start:True}",
+        Status.CALLBACK: "Resume with {warm_start:True}",
+        Status.STALLED: _advice_on_stalling(estimator),
+        Status.NOT_SEPARABLE: "Use a finite {C}"
+        if hasattr(estimator, "C")
+        else "Raise {nu}: reduced hulls become smaller",
+        Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
+    }[solution.status]
+    hint = _scaling_advice(X)
+    if solution.status is Status.STALLED and getattr(estimator, "kernel", "linear") in NOT_CENTRED:
+        hint = _centring_advice(X) or hint
+    words = {"who": type(estimator).__name__, "what": solution.message, "hint": hint}
+    return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
+
+
+def _advice_on_stalling(estimator: object) -> str:
+    """What makes a problem easier."""
+    if hasattr(estimator, "alpha") or hasattr(estimator, "alphas"):
+        return "Raise {tol} or {alpha}"
+    return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
+
+
+def _centring_advice(X: Matrix | ChunkedMatrix) -> str:
+    """A hint at dense columns that are far from zero: products of such rows lose digits by cancellation."""
+    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
+        return ""
+    middle, spread = np.abs(X.mean(axis=0, dtype=np.float64)), X.std(axis=0, dtype=np.float64)
+    ratio = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0.0)
+    farthest = int(np.argmax(ratio)) if ratio.size else 0
+    if not ratio.size or ratio[farthest] < FAR:
+        return ""
+    return (
+        f"; column {farthest} is {ratio[farthest]:.0e} times as far from zero as it is wide, so subtracting the means "
+        f"of the columns (for example with StandardScaler) will probably help"
+    )
+
+
+def _scaling_advice(X: Matrix | ChunkedMatrix) -> str:
+    """A hint at the columns if their sizes are far apart: the commonest reason for slow convergence."""
+    if X.shape[0] == 0 or X.shape[1] < 2:
+        return ""
+    sizes = np.sqrt(X.column_squares) if isinstance(X, ChunkedMatrix) else largest_of_columns(X)
+    used = np.flatnonzero(sizes > 0.0)
+    if used.size < 2:
+        return ""
+    largest, median = used[np.argmax(sizes[used])], float(np.median(sizes[used]))
+    ratio = float(sizes[largest]) / median
+    if not math.isfinite(ratio) or ratio < 100.0:
+        return ""
+    return (
+        f"; column {largest} is {ratio:.0f} times as large as the typical column, so scaling the columns (for "
+        f"example with StandardScaler) will probably help"
+    )

@@ -1,0 +1,105 @@
+"""Least squares with an L1 penalty."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin.estimators.elastic_net import ElasticNet
+from maxmargin.loop.minimize import Callback
+
+
+class Lasso(ElasticNet):
+    """Linear regression with an L1 penalty, which makes most coefficients exactly zero.
+
+    Minimises
+
+    ``sum_i s_i (y_i - w.x_i - b)^2 / (2 sum_i s_i) + alpha |w|_1``
+
+    where ``s_i`` is the sample weight, and proves how close it came: `duality_gap_`. The intercept has no penalty.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength of the penalty. With 0 the fit is that of `LinearRegression`; above some largest value all
+        coefficients are exactly zero.
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    precompute : bool, "auto" or array-like of shape (n_features, n_features), default=False
+        Without effect, as in `ElasticNet`.
+    copy_X : bool, default=True
+        Without effect: samples are never overwritten.
+    max_iter : int, default=None
+        Limit on the solver's iterations; None or -1 for none.
+    tol : float, default=1e-4
+        Relative duality gap at which to stop.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    positive : bool, default=False
+        Whether coefficients must not be negative.
+    random_state : int, RandomState or None, default=None
+        Seed of solvers that draw random numbers; None is a fixed seed.
+    selection : {"cyclic", "random"}, default="cyclic"
+        Without effect, as in `ElasticNet`.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0.
+    debias : bool, default=False
+        Whether to fit those coefficients that are not zero again without a penalty, which shrinks them. The
+        certificates are about the fit before that, whose coefficients are kept too.
+    solver, max_time, verbose, callback, n_jobs
+        As in `ElasticNet`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Coefficients.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Intercept.
+    shrunken_coef_, shrunken_intercept_
+        With `debias`, coefficients and intercept before they were fitted again.
+    dual_gap_ : float or ndarray of shape (n_targets,)
+        The certified gap, in units of what is minimised.
+    sparse_coef_, n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVR`; there is a solution for each target.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from maxmargin import Lasso
+    >>> model = Lasso(alpha=1.0, tol=1e-8).fit(*load_diabetes(return_X_y=True))
+    >>> model.coef_.astype(bool).sum().item(), model.duality_gap_ <= 1e-8
+    (2, True)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        name: rule for name, rule in ElasticNet._parameter_constraints.items() if name != "l1_ratio"
+    }
+    l1_ratio = 1.0
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        precompute: bool | str | ArrayLike = False,
+        copy_X: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        warm_start: bool = False,
+        positive: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        selection: str = "cyclic",
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        debias: bool = False,
+        solver: str = "auto",
+        max_time: float | None = None,
+        verbose: bool | int = 0,
+        callback: Callback | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._store(locals())

@@ -1,0 +1,110 @@
+"""The LASSO, whose strength is chosen by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
+from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.results import Results
+from maxmargin.estimators.elastic_net import ElasticNet
+
+
+class LassoCV(CrossValidatedSparseRegressor):
+    """The LASSO with its strength chosen by cross-validation.
+
+    Each fold is fitted with all strengths, one after another from the largest on, and each of these fits is certified.
+    The strength with the least mean squared error on samples that were left out is that of the last fit, to all
+    samples, as by `Lasso`.
+
+    Parameters
+    ----------
+    eps : float, default=1e-3
+        Ratio of the smallest and the largest strength, if `alphas` is a number.
+    alphas : int or array-like of shape (n_alphas,), default=100
+        Strengths to try, or how many; the largest of these makes all coefficients zero.
+    fit_intercept : bool, default=True
+        Whether there is an intercept, which has no penalty.
+    precompute, copy_X, selection, random_state
+        Without effect, as in `ElasticNet`.
+    max_iter : int, default=None
+        Limit on the iterations of each fit; None or -1 for none.
+    tol : float, default=1e-4
+        Relative duality gap at which each fit stops.
+    cv : int, splitter or iterable, default=None
+        As in scikit-learn; None is 5 folds.
+    verbose : int, default=0
+        Whether to show a progress line of the last fit on standard error.
+    n_jobs : int, default=None
+        Threads that share the folds; None is as many as BLAS may use, -1 all processors. The result is the same bits
+        for any number.
+    positive : bool, default=False
+        Whether coefficients must not be negative.
+    bounds : pair of float or array-like of shape (n_features,), default=None
+        Smallest and largest value of each coefficient, at most and at least 0.
+    solver : str, default="auto"
+        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    max_time : float, default=None
+        Limit in seconds for the paths together, and once more for the last fit; the best points so far are kept.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength that was chosen.
+    coef_, intercept_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As in `Lasso`, of the last fit.
+    alphas_ : ndarray of shape (n_alphas,)
+        The strengths.
+    mse_path_ : ndarray of shape (n_alphas, n_folds)
+        Mean squared errors on samples that were left out.
+    duality_gap_path_, objective_path_, dual_objective_path_ : ndarray of shape (n_alphas, n_folds)
+        Certified relative gap, primal and dual value of each fit.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        Of the last fit, as in `Lasso`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from maxmargin import LassoCV
+    >>> model = LassoCV().fit(*load_diabetes(return_X_y=True))
+    >>> model.mse_path_.shape, (model.duality_gap_path_ <= 1e-4).all().item()
+    ((100, 5), True)
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CV_CONSTRAINTS}
+
+    def __init__(
+        self,
+        *,
+        eps: float = 1e-3,
+        alphas: int | ArrayLike = 100,
+        fit_intercept: bool = True,
+        precompute: bool | str | ArrayLike = "auto",
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        copy_X: bool = True,
+        cv: Any = None,
+        verbose: bool | int = 0,
+        n_jobs: int | None = None,
+        positive: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        selection: str = "cyclic",
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        solver: str = "auto",
+        max_time: float | None = None,
+    ) -> None:
+        self._store(locals())
+
+    def _ratios(self) -> list[float]:
+        return [1.0]
+
+    def _without_l1(self) -> ElasticNet:
+        return ElasticNet(fit_intercept=self.fit_intercept, tol=self.tol, n_jobs=1)
+
+    def _keep(self, plan: Plan, solved: Results) -> None:
+        super()._keep(plan, solved)
+        del self._chosen_ratio, self._deadline

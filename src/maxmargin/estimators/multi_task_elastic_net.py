@@ -1,0 +1,100 @@
+"""The elastic net of several targets at once."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.grouped import GROUP_CONSTRAINTS, MultiTaskLeastSquares
+from maxmargin.loop.minimize import Callback
+
+
+class MultiTaskElasticNet(MultiTaskLeastSquares):
+    """Least squares of several targets with the norms of the features' coefficients, and their squares, for penalty.
+
+    Minimises ``1/(2n) sum_i |Y_i - W x_i - b|^2 + alpha (l1_ratio sum_j |w_j| + (1 - l1_ratio)/2 |W|^2)``
+
+    for a target in each column of ``Y``; ``w_j`` are the coefficients of feature ``j`` for all targets, so that a
+    feature is used for all of them or for none. `duality_gap_` proves how close the fit came, for all targets together.
+    Sample weights replace ``1/n`` by their shares.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength of the penalty.
+    l1_ratio : float, default=0.5
+        Share of the norms of the features' coefficients; the rest is half of the sum of all squares.
+    fit_intercept : bool, default=True
+        Whether there is an intercept for each target; it is not penalised.
+    copy_X : bool, default=True
+        Without effect: samples are never overwritten.
+    max_iter : int, default=None
+        Limit on the solver's iterations; None or -1 for none.
+    tol : float, default=1e-4
+        Relative duality gap at which to stop.
+    warm_start : bool, default=False
+        Whether to start from the last fit.
+    random_state : int, RandomState or None, default=None
+        Without effect: nothing is drawn at random.
+    selection : {"cyclic", "random"}, default="cyclic"
+        Without effect: groups are visited in their order, and the answer is the same.
+    solver : str, default="auto"
+        Name of a solver: "group_descent" is what there is.
+    max_time : float, default=None
+        Limit in seconds; the best point so far is kept.
+    verbose : int, default=0
+        Whether to show a progress line on standard error.
+    callback : callable, default=None
+        Called with a `Record` after every round; a true value stops the fit.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_targets, n_features)
+        Coefficients.
+    intercept_, n_iter_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVR`: one solution for all targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import MultiTaskElasticNet
+    >>> rng = np.random.default_rng(0)
+    >>> X, W = rng.normal(size=(50, 20)), np.zeros((20, 2))
+    >>> W[:3] = 1.0
+    >>> model = MultiTaskElasticNet(0.1, l1_ratio=0.9).fit(X, X @ W)
+    >>> model.duality_gap_ <= 1e-4, np.flatnonzero(model.coef_.any(axis=0)).tolist()
+    (True, [0, 1, 2])
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        **GROUP_CONSTRAINTS,
+        "alpha": [POSITIVE],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "selection": [StrOptions({"cyclic", "random"})],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        copy_X: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        selection: str = "cyclic",
+        solver: str = "auto",
+        max_time: float | None = None,
+        verbose: bool | int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self._store(locals())
