@@ -145,7 +145,7 @@ def test_a_refused_refit_leaves_the_old_model(make):
         ({"max_iter": 1.5}, "must be an int in the range [-1, inf). Got 1.5"),
         (
             {"solver": "no such"},
-            "solver='no such' is unknown; choose one of 'auto', 'block_smo', 'blocks', 'cholesky', 'cocoa', ",
+            "solver='no such' is unknown; choose one of 'auto', 'active_set', 'block_smo', 'blocks', ",
         ),
         ({"multi_class": "all"}, "The 'multi_class' parameter of"),
         ({"intercept": "maybe"}, "The 'intercept' parameter of"),

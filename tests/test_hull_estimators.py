@@ -176,9 +176,12 @@ def test_warm_start_and_probabilities():
     ("model", "message"),
     [
         (NuSVC(solver="saddle"), "NuSVC: it needs .* hard margin or nu machine with a linear kernel"),
-        (SVC(C=np.inf, kernel="poly", solver="gilbert"), "SVC: .* linear kernel .* can 'block_smo', 'decomposition'"),
+        (SVC(C=np.inf, kernel="poly", solver="gilbert"), "SVC: .* linear kernel .* can 'active_set', 'block_smo'"),
         (SVC(kernel="linear", C=2.5, solver="saddle"), "SVC: it needs the distance of two hulls .*'newton'"),
-        (SVC(solver="saddle"), "SVC: it needs the distance of two hulls .*; 'auto' can, and so can 'block_smo'"),
+        (
+            SVC(solver="saddle"),
+            "SVC: it needs the distance of two hulls .*; 'auto' can, and so can 'active_set', 'block_smo'",
+        ),
         (SVR(kernel="linear", solver="frank_wolfe"), "SVR: it needs the distance of two hulls .*'decomposition'"),
         (OneClassSVM(solver="saddle"), "OneClassSVM: it needs the distance of two hulls .*'decomposition'"),
     ],

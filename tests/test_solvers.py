@@ -228,6 +228,8 @@ def test_every_option_leads_to_the_same_optimum(case):
         variants += [replace(solver, seed=7)] if "seed" in known else []
         variants += [replace(solver, max_memory=1e-3)] if "max_memory" in known else []
         for variant in variants:
+            if "stores the whole kernel matrix" in (variant.supports(problem) or ""):
+                continue  # which is refused before any work is spent
             solution = minimize(problem, variant, tol=1e-7, max_time=20.0)
             assert done(solution)
             assert_honest(case.describe(), solution)

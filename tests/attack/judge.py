@@ -9,7 +9,7 @@ import posing
 from active_set import ActiveSet
 from exact import arb, lower, upper
 
-import least_squares
+import squares
 
 PREDICTED = 1e-9  # of the terms of a score: what rounding may change
 
@@ -158,8 +158,8 @@ class _Bench:
 
     def _references(self, fits):
         """The value of an exact solution, where one can be found."""
-        if least_squares.applies(self.problem):
-            f, b = least_squares.minimum(self.problem)
+        if squares.applies(self.problem):
+            f, b = squares.minimum(self.problem)
             if self.problem.claimed(f):
                 yield self.problem.primal(f, b)
         if newton.applies(self.problem):

@@ -65,8 +65,11 @@ def exp_twice(t: Float, t_low: Float, s: Float, s_low: Float) -> None:
     size = t.shape[0]
     halvings = np.empty(size)
     for j in range(size):
+        vanished = t[j] > VANISHED
+        if vanished:  # or there would be infinities times zero
+            t[j], t_low[j] = 0.0, 0.0
         k = math.floor(t[j] / (LOG2_HIGH + LOG2_LOW) + 0.5)
-        halvings[j] = k if t[j] <= VANISHED else -1.0
+        halvings[j] = k if not vanished else -1.0
         r, r_low = add_twice(k * LOG2_HIGH, 0.0, -t[j], -t_low[j])  # the last digits are zeros: the product is exact
         p, e = two_product(k, LOG2_LOW)
         r, r_low = add_twice(r, r_low, p, e + k * LOG2_LAST)

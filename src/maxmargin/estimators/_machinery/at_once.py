@@ -174,7 +174,8 @@ def _read(estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Fou
         beta = certified[k, tasks[k].members]
         if as_problems:
             return Point(features[k] if d else beta, float(reading.intercepts[k]), beta)
-        a = found.a[programs.first[k] : programs.first[k + 1]].copy()
+        a = found.a[programs.first[k] : programs.first[k + 1]]
+        a = a[tasks.places(k)] if tasks.sorts else a.copy()
         return Point(beta, float(found.multipliers[k, 0]), a)
 
     coefficients = features if as_problems else np.empty((0, 0))

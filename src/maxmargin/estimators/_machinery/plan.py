@@ -81,12 +81,24 @@ class Tasks(Sequence[Task]):
             raise IndexError(k)
         k %= len(self)
         if k not in self._made:
-            start, count, second, more = self.stretches[k].tolist()
-            members, own = self.order, slice(self.first[k], self.first[k + 1])
-            if count + more < members.size:
-                members = np.concatenate([members[start : start + count], members[second : second + more]])
-            self._made[k] = Task(self.name(k), members, self.y[own], self.s[own])
+            members, own = self._members(k), slice(self.first[k], self.first[k + 1])
+            y, s = self.y[own], self.s[own]
+            if self.sorts:
+                places = self.places(k)
+                members, y, s = members[places], y[places], s[places]
+            self._made[k] = Task(self.name(k), members, y, s)
         return self._made[k]
+
+    def places(self, k: int) -> Index:
+        """Where the samples of a task are in its runs, in the order in which they were given: so a `Task` has them."""
+        return np.argsort(self._members(k))
+
+    def _members(self, k: int) -> Index:
+        """The samples of a task, one run after the other."""
+        start, count, second, more = self.stretches[k].tolist()
+        if count + more == self.order.size:
+            return self.order
+        return np.concatenate([self.order[start : start + count], self.order[second : second + more]])
 
 
 class Function(NamedTuple):

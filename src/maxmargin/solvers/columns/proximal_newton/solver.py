@@ -129,7 +129,8 @@ class ProximalNewton(Solver[Problem, ProximalState]):
         if rough or W.size > TOO_LARGE:
             target, means = state.model_by_residuals(copy, centred)
         else:
-            target, means = state.model_by_matrix(copy, centred, INNER_SHARE * TIGHTER**state.idle * state.gap)
+            far = min(state.gap, abs(state.primal))  # where dual variables are far from feasible the gap says nothing
+            target, means = state.model_by_matrix(copy, centred, INNER_SHARE * TIGHTER**state.idle * far)
         w, v = state.w[copy.W], state.v[copy.W]
         dw = target - w
         change_of_b = -float(means @ dw) if centred else 0.0

@@ -85,8 +85,8 @@ class ActiveSet(Solver[Problem | BoxQP, ActiveSetState]):
         """The next phase, or some changes of the last one."""
         state.untried = False
         if state.phase is Phase.ROUGH:
-            state.begin_roughly()
-        if state.phase is Phase.MANY:
+            state.begin_roughly(limit)
+        elif state.phase is Phase.MANY:
             state.change_many()
         elif state.phase is Phase.ONE:
             state.change_one_by_one(limit)

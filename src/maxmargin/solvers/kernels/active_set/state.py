@@ -106,13 +106,13 @@ class ActiveSetState(State):
         p = self.program
         return self.precision * max(float(np.abs(p.q).max(initial=0.0)), float(np.abs(self.f).max(initial=0.0)), 1e-300)
 
-    def begin_roughly(self) -> None:
+    def begin_roughly(self, limit: int) -> None:
         """Steps on pairs, in one compiled call. Sets: ``a, f, status, phase``."""
         p = self.program
         b = np.zeros(max(1, p.totals.size))
         course = descend(
             StoredKernel(p.K), stored_program(p), self.a, self.f, np.zeros(self.a.size, dtype=np.bool_), b, ROUGH,
-            Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), LARGEST_BLOCK, ROUGH_BLOCKS, ROUGH_WORK,
+            Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False), LARGEST_BLOCK, min(limit, ROUGH_BLOCKS), ROUGH_WORK,
             np.zeros(room_for(self.a.size, b.size)), 0.0,
         )  # fmt: skip
         self.iterations += course.blocks
