@@ -180,7 +180,7 @@ def test_warm_start_and_probabilities():
         (SVC(kernel="linear", C=2.5, solver="saddle"), "SVC: it needs the distance of two hulls .*'newton'"),
         (
             SVC(solver="saddle"),
-            "SVC: it needs the distance of two hulls .*; 'auto' can, and so can 'active_set', 'block_smo'",
+            "SVC: it needs the distance of two hulls .*; 'auto' can, and so can 'active_set'",
         ),
         (SVR(kernel="linear", solver="frank_wolfe"), "SVR: it needs the distance of two hulls .*'decomposition'"),
         (OneClassSVM(solver="saddle"), "OneClassSVM: it needs the distance of two hulls .*'decomposition'"),

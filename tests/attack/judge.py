@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import newton
 import numpy as np
 import posing
+import squares
 from active_set import ActiveSet
 from exact import arb, lower, upper
-
-import squares
 
 PREDICTED = 1e-9  # of the terms of a score: what rounding may change
 
