@@ -265,7 +265,8 @@ def test_the_partition_and_its_blocks():
     assert blocks["c0"].shape == (part.bound.size, part.zero.size)
     np.linalg.cholesky(blocks["ss"])
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    axes = part.draw(Q)
+    with pyplot.rc_context({"axes.titlelocation": "center"}):
+        axes = part.draw(Q)
     assert f"free {part.free.size}" in axes.get_title()
     pyplot.close(axes.figure)
 

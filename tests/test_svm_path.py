@@ -189,7 +189,8 @@ def test_a_path_without_room_ends_early(monkeypatch):
 def test_it_is_drawn():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     X, y = two_classes(50)
-    axes = svm_path(X, y, 10.0).plot()
+    with pyplot.rc_context({"axes.titlelocation": "center"}):
+        axes = svm_path(X, y, 10.0).plot()
     assert [ax.get_title() for ax in axes] == ["coefficients", "margin", "training error", "support vectors"]
     assert all(ax.lines for ax in axes)
     pyplot.close(axes[0].figure)
