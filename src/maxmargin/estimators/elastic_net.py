@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.check import refuse_chunks
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.sparse_least_squares import (
     RATIO,
@@ -101,7 +102,7 @@ class ElasticNet(SparseLeastSquaresRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **SPARSE_CONSTRAINTS,
         "alpha": STRENGTH,
         "l1_ratio": RATIO,

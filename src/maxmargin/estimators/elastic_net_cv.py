@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.sparse_least_squares import RATIO
 from maxmargin.estimators.elastic_net import ElasticNet
@@ -79,7 +80,7 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CV_CONSTRAINTS, "l1_ratio": [*RATIO, "array-like"]}
+    _parameter_constraints: ClassVar[Constraints] = {**CV_CONSTRAINTS, "l1_ratio": [*RATIO, "array-like"]}
 
     def __init__(
         self,

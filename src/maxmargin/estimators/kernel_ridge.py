@@ -27,6 +27,7 @@ from maxmargin.estimators._machinery.kernels import (
 )
 from maxmargin.estimators._machinery.least_squares import ALPHA_CONSTRAINT, strengths_of
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
@@ -106,7 +107,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     """
 
     _several_targets = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **{name: rule for name, rule in KERNEL_CONSTRAINTS.items() if name != "shrinking"},
         "alpha": ALPHA_CONSTRAINT,
         "kernel": [StrOptions({*KERNEL_NAMES, "polynomial"}), callable],

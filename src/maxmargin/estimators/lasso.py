@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.loop.minimize import Callback
 
@@ -76,7 +77,7 @@ class Lasso(ElasticNet):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         name: rule for name, rule in ElasticNet._parameter_constraints.items() if name != "l1_ratio"
     }
     l1_ratio = 1.0

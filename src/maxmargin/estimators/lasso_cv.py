@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators.elastic_net import ElasticNet
 
@@ -75,7 +76,7 @@ class LassoCV(CrossValidatedSparseRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CV_CONSTRAINTS}
+    _parameter_constraints: ClassVar[Constraints] = {**CV_CONSTRAINTS}
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery.check import ClassWeight, check_classes
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.selection import (
     SELECTION_CONSTRAINTS,
     Folds,
@@ -68,7 +69,7 @@ class LinearSVCCV(ClassifierMixin, Selection):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **SELECTION_CONSTRAINTS,
         **{name: rule for name, rule in LinearSVC._parameter_constraints.items() if name in SHARED},
     }

@@ -13,7 +13,7 @@ from maxmargin.estimators._machinery.recovery import Recovery, System
 from maxmargin.estimators._machinery.systems import check_number, check_system
 from maxmargin.estimators.homotopy_path import HomotopyPath, Limits, new_axes, path_of
 from maxmargin.numerics.rounding import growth
-from maxmargin.operators import Columns
+from maxmargin.operators import Columns, MatrixLike
 from maxmargin.operators.rows import dense64
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, Bounded
@@ -215,7 +215,7 @@ class ParetoCurve:
 
 
 def pareto_curve(
-    A: Any,
+    A: MatrixLike,
     d: ArrayLike,
     *,
     positive: bool = False,
@@ -253,7 +253,7 @@ def pareto_curve(
 
 
 def basis_pursuit(
-    A: Any,
+    A: MatrixLike,
     d: ArrayLike,
     eps: float = 0.0,
     *,
@@ -293,7 +293,7 @@ def basis_pursuit(
 
 
 def lasso_within_norm(
-    A: Any,
+    A: MatrixLike,
     d: ArrayLike,
     t: float,
     *,
@@ -328,7 +328,7 @@ def lasso_within_norm(
 
 
 def _curve(
-    A: Any,
+    A: MatrixLike,
     d: ArrayLike,
     positive: bool,
     max_breakpoints: int | None,
@@ -338,9 +338,9 @@ def _curve(
     t: float = math.inf,
 ) -> ParetoCurve:
     """The curve, as far as it is needed for an error or a norm."""
-    A, d = check_system(A, d, ("A", "d"))
-    limits = Limits.of(A.shape, max_breakpoints=max_breakpoints, max_time=max_time)
-    columns = Columns(A, workers_for(n_jobs))
+    matrix, d = check_system(A, d, ("A", "d"))
+    limits = Limits.of(matrix.shape, max_breakpoints=max_breakpoints, max_time=max_time)
+    columns = Columns(matrix, workers_for(n_jobs))
     least = -1.0 if eps is None else eps
 
     def enough(state: PathState) -> bool:
@@ -348,7 +348,7 @@ def _curve(
             return True
         return 0.25 * float(state.alpha @ state.alpha) < least  # dual variables are twice the residuals
 
-    penalty = Bounded(1.0, 1.0, np.zeros(A.shape[1]), np.full(A.shape[1], np.inf)) if positive else L1(1.0)
+    penalty = Bounded(1.0, 1.0, np.zeros(matrix.shape[1]), np.full(matrix.shape[1], np.inf)) if positive else L1(1.0)
     problem = Problem(columns, d, Squared(), penalty, np.full(d.size, 2.0), None)
     path = path_of(problem, 0.0, limits._replace(enough=enough))
     system = System(columns, d, positive)

@@ -17,6 +17,7 @@ from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAI
 from maxmargin.estimators._machinery.linear import LinearClassifier
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -98,7 +99,7 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
     """
 
     _several_targets = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **LEAST_SQUARES_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,

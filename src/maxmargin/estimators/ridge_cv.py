@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery.least_squares import (
     strengths_of,
 )
 from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.spectrum import Spectrum
 from maxmargin.estimators.ridge import Ridge
@@ -89,7 +90,7 @@ class RidgeCV(LeastSquaresRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **{
             name: rule
             for name, rule in LEAST_SQUARES_CONSTRAINTS.items()

@@ -19,6 +19,7 @@ from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Task
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import worst
 from maxmargin.estimators.homotopy_path import Limits, path_of
 from maxmargin.loop.minimize import minimize
@@ -104,7 +105,7 @@ class SparseSelector(SelectorMixin, BaseEstimator):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "loss": [StrOptions(set(LOSSES))],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "l1_ratio": [Interval(Real, 0, 1, closed="right")],

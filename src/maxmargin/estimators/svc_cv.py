@@ -16,6 +16,7 @@ from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_
 from maxmargin.estimators._machinery.kernel_selection import KERNEL_SELECTION_CONSTRAINTS, KernelSelection
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import hinge_problem
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.selection import Scorer
 from maxmargin.estimators.svc import SVC
 from maxmargin.operators import MatrixLike, PrecomputedGram
@@ -68,7 +69,7 @@ objective_, dual_objective_, status_, n_iter_
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **KERNEL_SELECTION_CONSTRAINTS,
         **{
             name: KERNEL_CLASSIFIER_CONSTRAINTS[name]

@@ -12,6 +12,7 @@ from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
 from maxmargin.estimators._machinery.kernel_selection import KERNEL_SELECTION_CONSTRAINTS, KernelSelection
 from maxmargin.estimators._machinery.plan import Task, regression_task
 from maxmargin.estimators._machinery.problems import tube_problem
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.selection import Scorer
 from maxmargin.estimators.svr import SVR
 from maxmargin.operators import PrecomputedGram
@@ -61,7 +62,7 @@ dual_objective_, status_, n_iter_
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **KERNEL_SELECTION_CONSTRAINTS,
         **{name: KERNEL_CONSTRAINTS[name] for name in ("kernel", "degree", "coef0", "cache_size")},
         "epsilon": SVR._parameter_constraints["epsilon"],

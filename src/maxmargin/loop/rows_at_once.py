@@ -70,6 +70,23 @@ def _solve_rows(
 
 
 @compiled
+def _is_proved(
+    loss: Loss, X: Float, lengths: Float, y: Float, s: Float, free: bool, differences: bool, tol: float, theta: Float,
+    alpha: Float, values: Float,
+) -> bool:  # fmt: skip
+    """Whether the certificate of a point is good enough; its variables are balanced then. Sets: ``alpha, values``."""
+    found = alpha.copy()
+    if free:
+        balance(found)
+    proved = values_of_rows(loss, X, lengths, theta, found, y, s, free, differences)
+    values[0], values[1], values[2], values[3] = proved.primal, proved.dual, proved.primal_error, proved.dual_error
+    good = relative_gap_of(values) <= tol * SURELY
+    if good:
+        alpha[:] = found
+    return good
+
+
+@compiled
 def _solve_one(
     loss: Loss, X: Float, lengths: Float, y: Float, s: Float, free: bool, kinked: bool, differences: bool, tol: float,
     theta: Float, alpha: Float, values: Float, at_zero: Float,
@@ -95,27 +112,16 @@ def _solve_one(
         primal, dual = losses + penalty, -conjugates - conjugate
         gap = max(primal - dual, 0.0) + (abs(gradient[d - 1]) if free else 0.0)
         if gap <= aim * max(abs(primal), abs(dual)):
-            found, least = alpha.copy(), aim
-            if free:
-                balance(found)
-            proved = values_of_rows(loss, X, lengths, theta, found, y, s, free, differences)
-            values[0], values[1], values[2], values[3] = (
-                proved.primal, proved.dual, proved.primal_error, proved.dual_error
-            )  # fmt: skip
-            if relative_gap_of(values) <= tol * SURELY:
-                alpha[:] = found
+            if _is_proved(loss, X, lengths, y, s, free, differences, tol, theta, alpha, values):
                 return steps, at_zero
-            aim = DOUBTED * least
+            aim *= DOUBTED
         if kinked and decrement <= INNER_SHARE * gap:
             centre[:] = alpha
             width *= NARROWER
             continue
-        if steps == 0 and at_zero.shape[0]:
-            H = at_zero.copy()
-        else:
-            H = hessian(X, h, penalised)
-            if steps == 0:
-                at_zero = H.copy()
+        H = at_zero.copy() if steps == 0 and at_zero.shape[0] else hessian(X, h, penalised)
+        if steps == 0:
+            at_zero = H.copy()
         if free:  # where no row reacts, nothing else holds a step of the intercept
             H[d - 1, d - 1] += abs(gradient[d - 1]) / (REACH * size)
         factorise_small(H)

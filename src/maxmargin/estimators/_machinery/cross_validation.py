@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.paths import Chain, coefficients, falling
 from maxmargin.estimators._machinery.plan import Plan
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.sparse_least_squares import SPARSE_CONSTRAINTS, SparseLeastSquaresRegressor
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -29,7 +30,7 @@ from maxmargin.protocols import Array, Float, Index
 if TYPE_CHECKING:
     from maxmargin.estimators.elastic_net import ElasticNet
 
-CV_CONSTRAINTS: dict[str, list[Any]] = {
+CV_CONSTRAINTS: Constraints = {
     **{name: rule for name, rule in SPARSE_CONSTRAINTS.items() if name not in ("warm_start", "callback")},
     "eps": [Interval(Real, 0, None, closed="neither")],
     "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],

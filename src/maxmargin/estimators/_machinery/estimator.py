@@ -18,7 +18,7 @@ from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitT
 from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
-from maxmargin.estimators._machinery.recognise import validate_parameters
+from maxmargin.estimators._machinery.recognise import Constraints, validate_parameters
 from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Results, Solved, realise, worst
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.point import Status
@@ -29,7 +29,7 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 NU_CONSTRAINT: list[Any] = [Interval(Real, 0.0, 1.0, closed="right")]
 CLASS_WEIGHT_CONSTRAINT: list[Any] = [StrOptions({"balanced"}), dict, None]
 INTERCEPT_CONSTRAINT: list[Any] = [StrOptions({"auto", "free", "penalised"}), None]
-FIT_CONSTRAINTS: dict[str, list[Any]] = {
+FIT_CONSTRAINTS: Constraints = {
     "tol": [POSITIVE],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "max_time": [POSITIVE, None],

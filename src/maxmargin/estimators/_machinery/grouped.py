@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, Task, View
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Solved
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Columns, Matrix
@@ -19,7 +20,7 @@ from maxmargin.problems.groups import GroupProblem
 from maxmargin.protocols import Array, Float, Index, Operator
 from maxmargin.threads import workers_for
 
-GROUP_CONSTRAINTS: dict[str, list[Any]] = {
+GROUP_CONSTRAINTS: Constraints = {
     name: rule for name, rule in LEAST_SQUARES_CONSTRAINTS.items() if name not in ("positive", "bounds", "n_jobs")
 }
 

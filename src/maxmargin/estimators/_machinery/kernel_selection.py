@@ -11,6 +11,7 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.estimators._machinery.kernels import bandwidth, training_operator
 from maxmargin.estimators._machinery.plan import Task
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.selection import (
     NARROWEST,
     SELECTION_CONSTRAINTS,
@@ -176,7 +177,7 @@ class KernelSelection(Selection):
         return values
 
 
-KERNEL_SELECTION_CONSTRAINTS: dict[str, list[Any]] = {**SELECTION_CONSTRAINTS, "gammas": ["array-like", int, None]}
+KERNEL_SELECTION_CONSTRAINTS: Constraints = {**SELECTION_CONSTRAINTS, "gammas": ["array-like", int, None]}
 
 
 @compiled

@@ -22,6 +22,7 @@ from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
 from maxmargin.estimators._machinery.linear import LinearMachine
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, SeparateColumnsView, Task, View
 from maxmargin.estimators._machinery.recognise import (
+    Constraints,
     plain_columns,
     plain_rows,
     plain_targets,
@@ -37,12 +38,13 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2, Bounded, Unpenalised
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Intercept, Operator, Penalty
+from maxmargin.solvers import SVD, Cholesky, ConjugateGradients
 from maxmargin.solvers.choice import CORRECTIONS, AnyProblem, Choice
 from maxmargin.threads import workers_for
 
 LONGER, ATTEMPTS = 4.0, 8  # times what was needed, if that is near the end
 REACH = 10.0  # times what one column alone would need, at most, to explain all targets
-LEAST_SQUARES_CONSTRAINTS: dict[str, list[Any]] = {
+LEAST_SQUARES_CONSTRAINTS: Constraints = {
     **FIT_CONSTRAINTS,
     "max_iter": [Interval(Integral, -1, None, closed="left"), None],
     "fit_intercept": ["boolean"],
@@ -54,7 +56,7 @@ LEAST_SQUARES_CONSTRAINTS: dict[str, list[Any]] = {
 }
 # Names of scikit-learn, and what they stand for here: for the same purpose, and with the same certificate.
 SOLVERS_OF_SCIKIT_LEARN = {
-    **dict.fromkeys(("lsqr", "sparse_cg", "sag", "saga"), "conjugate_gradients"),
+    **dict.fromkeys(("lsqr", "sparse_cg", "sag", "saga"), ConjugateGradients.name),
     "lbfgs": "auto",
 }
 
@@ -71,8 +73,8 @@ class LeastSquares(LinearMachine):
             return self._automatic_choice(problem, clients)
         if own is not None:
             return Choice(own, f"it has the place of scikit-learn's solver={self.solver!r}")
-        if self.solver == "cholesky":  # of columns that depend on each other there is no factor
-            return Choice("cholesky", "solver='cholesky' was asked for", (("svd", CORRECTIONS),))
+        if self.solver == Cholesky.name:  # of columns that depend on each other there is no factor
+            return Choice(Cholesky.name, f"solver={self.solver!r} was asked for", ((SVD.name, CORRECTIONS),))
         return super()._choice(problem, clients)
 
     def _views(self, plan: Plan) -> Sequence[View]:
@@ -265,7 +267,7 @@ def reach_of(features: Features, y: Float, intercept: Intercept) -> Float:
     own = np.array([float(y @ y), float(y.sum())])
     square, total = own if communicator is None else communicator.allreduce(own)
     lengths = features.column_lengths()
-    if intercept == "free" and n > 0:
+    if intercept is not None and n > 0:
         square = max(square - total * total / n, 0.0)
         means = features.adjoint(np.ones(y.size)) / n
         centred = np.sqrt(np.maximum(lengths**2 - n * means**2, 0.0))

@@ -64,7 +64,7 @@ class Chain:
         """From which strength on all coefficients are zero."""
         if are_few(self.X):
             low, high = self.limits or no_limits(self.X.shape[1])
-            slope = largest_slope(np.ascontiguousarray(self.X), self.y, self.s, self.intercept == "free", low, high)
+            slope = largest_slope(np.ascontiguousarray(self.X), self.y, self.s, self.intercept is not None, low, high)
             return slope / self.ratio
         v = WorkingSet().start(self.pose(1.0), None).c
         if self.limits is not None:
@@ -89,7 +89,7 @@ class Chain:
             return None
         if not (alphas * self.ratio > 0.0).all():
             return None
-        free = self.intercept == "free"
+        free = self.intercept is not None
         return few_solutions(self.X, self.y, self.s, free, alphas, self.ratio, self.limits, self.tol)
 
     def solve(self, alphas: Float, start: Float | None, unpenalised: Callable[[float], Solution]) -> list[Solution]:

@@ -4,7 +4,7 @@ millisecond each, longer than many a fit. Whatever is not recognised goes throug
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,16 +15,9 @@ from maxmargin.protocols import Array, Index
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-SIMPLE = {
-    bool,
-    int,
-    float,
-    str,
-    type(None),
-    np.float64,
-    np.int64,
-    np.bool_,
-}  # parameters of these types alone are remembered: they hold nothing alive
+Constraints: TypeAlias = dict[str, list[Any]]  # of parameters, as scikit-learn writes them
+# Parameters of these types alone are remembered: they hold nothing alive.
+SIMPLE = {bool, int, float, str, type(None), np.float64, np.int64, np.bool_}
 MOST_KNOWN = 4096  # sets of parameters
 ROOM = 4  # labels are counted in a table of so many times their number, at most
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.estimators._machinery.check import check_sample_weight
 from maxmargin.estimators._machinery.estimator import POSITIVE
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.operators import Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
 
@@ -29,7 +30,7 @@ COPIED = (
     "classes_", "class_weight_", "coef_", "intercept_", "dual_coef_", "support_", "support_vectors_", "n_support_",
     "solutions_", "solution_", "duality_gap_", "objective_", "dual_objective_", "status_", "n_iter_",
 )  # fmt: skip
-SELECTION_CONSTRAINTS: dict[str, list[Any]] = {
+SELECTION_CONSTRAINTS: Constraints = {
     "Cs": ["array-like", int],
     "cv": ["cv_object", StrOptions({LEAVE_ONE_OUT})],
     "scoring": [StrOptions(set(get_scorer_names())), callable, None],
@@ -42,7 +43,7 @@ SELECTION_CONSTRAINTS: dict[str, list[Any]] = {
 class Selection(BaseEstimator):
     """What the estimators that choose their own parameters share: folds, scores, the rule and the last fit."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SELECTION_CONSTRAINTS
+    _parameter_constraints: ClassVar[Constraints] = SELECTION_CONSTRAINTS
     cv: Any
     scoring: Any
     rule: str
@@ -224,7 +225,7 @@ class _Known(BaseEstimator):
     codes: Array | None
     values: Float
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
         """Nothing to learn."""
         return self
 
@@ -235,12 +236,12 @@ class _Known(BaseEstimator):
 class KnownClassifier(ClassifierMixin, _Known):
     """Of a classifier."""
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """The classes."""
         assert self.classes_ is not None
         return np.asarray(self.classes_[self.codes])
 
-    def decision_function(self, X: Any) -> Float:
+    def decision_function(self, X: MatrixLike) -> Float:
         """The scores."""
         return self.values
 
@@ -248,7 +249,7 @@ class KnownClassifier(ClassifierMixin, _Known):
 class KnownRegressor(RegressorMixin, _Known):
     """Of a regressor."""
 
-    def predict(self, X: Any) -> Float:
+    def predict(self, X: MatrixLike) -> Float:
         """The targets."""
         return self.values
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.paths import Chain, sparse_penalty
 from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, Task, View
+from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
@@ -23,7 +24,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Intercept, Operator
 from maxmargin.threads import workers_for
 
-SPARSE_CONSTRAINTS: dict[str, list[Any]] = {
+SPARSE_CONSTRAINTS: Constraints = {
     **LEAST_SQUARES_CONSTRAINTS,
     "precompute": ["boolean", "array-like", StrOptions({"auto"})],
     "selection": [StrOptions({"cyclic", "random"})],

@@ -171,6 +171,18 @@ def newton_step(
 
 
 @compiled
+def _support_of(w: Float, low: Float, high: Float, S: Index, of_factor: Index) -> tuple[int, bool]:
+    """How many coefficients are neither zero nor at a bound, and whether they are those of the factor. Sets: ``S``."""
+    size, same = 0, True
+    for a in range(w.shape[0]):
+        if w[a] != 0.0 and low[a] < w[a] < high[a]:
+            S[size] = a
+            same = same and of_factor[size] == a
+            size += 1
+    return size, same
+
+
+@compiled
 def solve_on_set(
     held: Any, w: Float, v: Float, c: Float, lam: float, mu: float, low: Float, high: Float, yy: float, stop: float,
     sweeps: int, cycles: int, light: bool, A: Float, b: Float, steps: Float, targets: Float, work: Float, S: Index,
@@ -204,12 +216,7 @@ def solve_on_set(
             memory[CYCLE] += 1
             memory[STEP] = 0
         while memory[STEP] < (MANY_STEPS if memory[SUPPORT] < LARGE else FEW_STEPS):
-            size, same = 0, True
-            for a in range(w.shape[0]):
-                if w[a] != 0.0 and low[a] < w[a] < high[a]:
-                    S[size] = a
-                    same = same and of_factor[size] == a
-                    size += 1
+            size, same = _support_of(w, low, high, S, of_factor)
             if size == 0 or size * size > A.shape[0]:
                 break
             if memory[WAITING] == 1:

@@ -11,7 +11,7 @@ from maxmargin.operators.stored import StoredKernel
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.programs import Program as StoredProgram
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.kernels.active_set.loops import HIGH, LOW, Program
+from maxmargin.solvers.kernels.active_set.face import HIGH, LOW, Program
 from maxmargin.solvers.kernels.active_set.state import ActiveSetState, Phase
 from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 from maxmargin.threads import go_on

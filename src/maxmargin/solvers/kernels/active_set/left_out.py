@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dpotri
 
 from maxmargin._jit import compiled
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.kernels.active_set.loops import FREE, HIGH, LOW, Program, gather
+from maxmargin.solvers.kernels.active_set.face import FREE, HIGH, LOW, Program, gather
 from maxmargin.solvers.kernels.active_set.path import multiplier_at
 from maxmargin.solvers.kernels.active_set.state import ActiveSetState
 

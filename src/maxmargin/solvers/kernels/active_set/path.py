@@ -14,17 +14,8 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.numerics.updated_cholesky import append_row, pivot_of, solve_both
 from maxmargin.protocols import Array, Float
-from maxmargin.solvers.kernels.active_set.loops import (
-    DEPENDENT,
-    FREE,
-    HIGH,
-    LOW,
-    Face,
-    Program,
-    add_rows,
-    delete_at,
-    entry,
-)
+from maxmargin.solvers.kernels.active_set.face import DEPENDENT, FREE, HIGH, LOW, Face, Program, add_rows, entry
+from maxmargin.solvers.kernels.active_set.loops import delete_at
 
 GOES_ON, REACHED, STUCK = 0, 1, 2
 CORRECTIONS = 32  # changes between two looks at what rounding has done to scores and equations
@@ -55,8 +46,7 @@ def follow(
                 b, step, i, j = _to_crossing(p, a, e, status, rate, e_rate, C_end - C)
                 C += step
                 _stretch(p, a, status, C)
-                for v in range(size):
-                    e[v] += step * e_rate[v]
+                _add(step, e_rate, e)
                 if i < 0:
                     return m, b, C, count, REACHED
                 b = e[i]
@@ -81,18 +71,12 @@ def follow(
         b += step * b_rate
         for i in range(m):
             a[face.free[i]] += step * face.step[i]
-        for u in range(size):
-            e[u] += step * e_rate[u]
+        _add(step, e_rate, e)
         _stretch(p, a, status, C)
         last_out = -1
         if hit >= 0:
-            v = face.free[hit]
-            upwards = face.step[hit] > p.high[v]
-            status[v] = HIGH if upwards else LOW
-            a[v] = C * p.high[v] if upwards else C * p.low[v]
-            m = delete_at(face, m, hit)
-            face.barred[:] = False
-            last_out = v
+            v = last_out = face.free[hit]
+            m = _stop_at_bound(p, face, a, status, m, hit, C)
         elif v >= 0:
             m = _free(p, face, status, m, v)
             if status[v] != FREE:  # it depends on the free ones, and stays where it is until one of these leaves
@@ -105,6 +89,24 @@ def follow(
         if hit < 0 and v < 0:
             return m, b, C, count, REACHED
     return m, b, C, count, GOES_ON
+
+
+@compiled
+def _add(step: float, rate: Float, e: Float) -> None:
+    """Sets: ``e``."""
+    for v in range(e.shape[0]):
+        e[v] += step * rate[v]
+
+
+@compiled
+def _stop_at_bound(p: Program, face: Face, a: Float, status: Array, m: int, hit: int, C: float) -> int:
+    """Leave a free variable at the bound that it has met; how many are free then. Sets: ``a, status``, the face."""
+    v = face.free[hit]
+    upwards = face.step[hit] > p.high[v]
+    status[v] = HIGH if upwards else LOW
+    a[v] = C * p.high[v] if upwards else C * p.low[v]
+    face.barred[:] = False
+    return delete_at(face, m, hit)
 
 
 @compiled

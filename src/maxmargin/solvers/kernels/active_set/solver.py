@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers.kernels.active_set.loops import Program
+from maxmargin.solvers.kernels.active_set.face import Program
 from maxmargin.solvers.kernels.active_set.state import ActiveSetState, Phase
 from maxmargin.solvers.kernels.finite_box import with_finite_box
 from maxmargin.solvers.solver import Needs, Solver

@@ -13,21 +13,18 @@ from maxmargin.operators.stored import StoredKernel
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.programs import Program as StoredProgram
 from maxmargin.protocols import Array, Float, Index
-from maxmargin.solvers.kernels.active_set.loops import (
+from maxmargin.solvers.kernels.active_set.face import (
     DEPENDENT,
     FREE,
     HIGH,
     LOW,
-    OPTIMAL,
-    STUCK,
     Face,
     Program,
     add_rows,
-    admit_all,
     bring_up_to_date,
-    exchange,
     gather,
 )
+from maxmargin.solvers.kernels.active_set.loops import OPTIMAL, STUCK, admit_all, exchange
 from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 from maxmargin.solvers.solver import State
 
