@@ -265,9 +265,9 @@ class LogisticRegression(LinearClassifier):
                 f"positive=True and bounds have no solver in this version for {self.classes_.size} classes at once; "
                 f"use multi_class='ovr'."
             )
-        if self.dual and self.solver not in ("auto", "liblinear", DualCoordinate.name):
+        if self.dual and self.solver not in {"auto", "liblinear", DualCoordinate.name}:
             raise ValueError(f"dual=True contradicts solver={self.solver!r}; leave one of them at its default.")
-        one_score = self.dual or self.solver not in ("auto", SoftmaxNewton.name, *SCIKIT_LEARN_SOLVERS)
+        one_score = self.dual or self.solver not in {"auto", SoftmaxNewton.name, *SCIKIT_LEARN_SOLVERS}
         if self._all_at_once and one_score:
             given = "dual=True" if self.dual else f"solver={self.solver!r}"
             raise ValueError(

@@ -70,7 +70,7 @@ def read_data(
         The file cannot be read; the message names the line and the column.
 
     """
-    if format not in ("auto", "libsvm", "csv"):
+    if format not in {"auto", "libsvm", "csv"}:
         raise ValueError(f'format={format!r} is unknown; pass "auto", "libsvm" or "csv".')
     text = read_bytes(path)
     kind = format if format != "auto" else _format_of_name(path) or _format_of_text(text, path)

@@ -189,9 +189,8 @@ def solve_linear_machine(
     """All tasks of a linear machine with an L2 penalty, or ``None`` if the call did not get there."""
     began, tasks, d = seconds_working(), plan.tasks, plan.X.shape[1]
     assert isinstance(tasks, Tasks)
-    X, column = dense64(plan.X), scale if intercept == "penalised" else 1.0
-    X = X[tasks.order] if tasks.sorts else X
-    free = intercept == "free"
+    X, free, penalised = dense64(plan.X), intercept == "free", intercept == "penalised"
+    X, column = X[tasks.order] if tasks.sorts else X, scale if penalised else 1.0
     if intercept is not None:
         X = np.column_stack([X, np.full(X.shape[0], column)])
     tol = float(estimator.tol)
@@ -199,7 +198,7 @@ def solve_linear_machine(
     if not found.solved:
         return None
     b = found.multipliers[:, 0] if free else np.zeros(len(tasks))
-    if intercept == "penalised":
+    if penalised:
         b = column * found.features[:, d]
     features = np.ascontiguousarray(found.features[:, :d])
 

@@ -33,7 +33,7 @@ def is_dask(X: object) -> bool:
 
 def engine_for(estimator: DistributedMachine, X: object) -> str:
     """The engine that a fit runs on."""
-    if is_dask(X) and estimator.engine not in ("auto", "dask"):
+    if is_dask(X) and estimator.engine not in {"auto", "dask"}:
         raise ValueError(
             f"engine={estimator.engine!r} cannot read collections of Dask, whose chunks lie in its workers; leave "
             f"engine at its default, or pass arrays."

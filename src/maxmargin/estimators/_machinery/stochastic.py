@@ -114,13 +114,13 @@ class StochasticEstimator(LinearMachine):
                 f"validation_fraction={self.validation_fraction} has no effect, because no samples are held out: this "
                 "estimator stops by its certificate. Leave it at its default."
             )
-        if not self.shuffle and self.order not in ("auto", "cyclic"):
+        if not self.shuffle and self.order not in {"auto", "cyclic"}:
             raise ValueError(f"shuffle=False contradicts order={self.order!r}; leave one of them at its default.")
         self._refuse_options_of_others()
 
     def _refuse_options_of_others(self) -> None:
         """Refuse what the solver that was asked for does not have, and would ignore."""
-        if self.solver in ("auto", SGD.name):
+        if self.solver in {"auto", SGD.name}:
             return
         options = solver_class(self.solver).options()
         for name, (option, default) in OPTIONS_OF_SOLVERS.items():
