@@ -81,6 +81,8 @@ def in_child(*words, **options):
         [sys.executable, "-m", "maxmargin", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A job in the background ignores Ctrl-C, and so would its children.
+        preexec_fn=None if os.name == "nt" else lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,
     )
 

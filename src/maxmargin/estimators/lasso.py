@@ -73,7 +73,7 @@ class Lasso(ElasticNet):
     >>> from maxmargin import Lasso
     >>> model = Lasso(alpha=1.0, tol=1e-8).fit(*load_diabetes(return_X_y=True))
     >>> model.coef_.astype(bool).sum().item(), model.duality_gap_ <= 1e-8
-    (2, True)
+    (3, True)
 
     """
 

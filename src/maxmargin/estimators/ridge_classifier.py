@@ -92,7 +92,7 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
     >>> X, y, names = load_planets()
     >>> model = RidgeClassifier(alpha=0.0).fit(X, y)
     >>> print(f"{model.coef_[0, 0]:.7f} {model.intercept_[0]:.6f} {-model.intercept_[0] / model.coef_[0, 0]:.3f}")
-    0.0096667 -0.268096 27.733
+    0.0096669 -0.268096 27.733
     >>> [names[i] for i in range(6) if model.predict(X)[i] != y[i]]
     ['Mercury', 'Earth']
 

@@ -65,7 +65,7 @@ objective_, dual_objective_, status_, n_iter_
     >>> from maxmargin import SVCCV
     >>> model = SVCCV(Cs=[1, 10, 100], gammas=[0.01, 0.1, 1.0]).fit(*load_iris(return_X_y=True))
     >>> model.best_params_, model.duality_gap_ <= 1e-3
-    ({'C': 10.0, 'gamma': 0.1}, True)
+    ({'C': 1.0, 'gamma': 0.1}, True)
 
     """
 
