@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 from sklearn.datasets import load_diabetes
@@ -106,6 +106,7 @@ small = st.integers(1, 7)
 @settings(max_examples=150, deadline=None)
 @given(small, small, st.integers(0, 2**32 - 1), st.sampled_from(["few values", "copies", "bits"]), st.booleans(),
        st.booleans(), st.sampled_from([0.0, 0.0, 0.5]))  # fmt: skip
+@example(3, 5, 269, "bits", False, False, 0.0)
 def test_ties_duplicates_and_dependent_columns(n, d, seed, kind, fit_intercept, positive, ridge):
     """Columns that arrive together, equal each other, or depend on each other: each point is optimal all the same."""
     rng = np.random.default_rng(seed)

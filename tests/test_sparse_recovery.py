@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from fractions import Fraction
 
 import clarabel
@@ -216,7 +217,7 @@ def test_large_sparse_equations_are_solved_by_iteration(monkeypatch):
     with pytest.raises(ValueError, match="no solution"):
         minimum_norm(A.T, np.random.default_rng(6).normal(size=90))
     monkeypatch.setattr(shortest, "STEPS", 0)
-    with pytest.raises(ValueError, match="No solution of Aw = d was found in 0 steps of LSQR"):
+    with pytest.raises(ValueError, match="No solution of Aw = d was found up to rounding"):
         minimum_norm(A, d)
 
 
@@ -347,3 +348,19 @@ def test_no_solution_of_the_lasso_has_a_smaller_error_than_the_best_subset_of_it
         coef, intercept = path.at(alpha)
         error = float(((y - X @ coef - intercept) ** 2).sum())
         assert error >= best.errors[np.count_nonzero(coef)] * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e9, 1e12])
+def test_no_bound_is_claimed_that_columns_of_other_sizes_disprove(scale):
+    """The column that counts is the smallest: where rounding hides it, nothing is said to be impossible."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 5))
+    d = A[:, 0] + 0.1 * rng.normal(size=40)
+    least = float(np.linalg.lstsq(A, d, rcond=None)[1][0])
+    A *= [1.0 / scale, 1.0, scale, 1e3, 1.0]
+    for solve in (minimum_norm, basis_pursuit):
+        with pytest.raises(ValueError, match=r"\|Aw - d\|\^2") as refused:
+            solve(A, d)
+        claim = re.search(r"is at least ([\d.e+-]+) ", str(refused.value))
+        assert (claim is not None) == (scale < 1e6 or (solve is minimum_norm and scale < 1e9))
+        assert claim is None or float(claim.group(1)) == pytest.approx(least, rel=1e-5)

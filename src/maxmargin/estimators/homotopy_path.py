@@ -40,6 +40,11 @@ class Breakpoint(NamedTuple):
     leaving: Index
 
 
+ROUNDING_DECIDES = (
+    "the columns that count are so nearly dependent, or of such different sizes, that rounding errors would decide"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class HomotopyPath:
     """All solutions of ``1/2 sum_i s_i (y_i - w.x_i - b)^2 + alpha |w|_1 + ridge/2 |w|^2``, weights ``s`` of sum 1.
@@ -372,9 +377,11 @@ def _follow(state: PathState, record: _Record, limits: Limits) -> str:
             return "it was long enough"
         state.settle()
         if state.lost:
-            return "the columns that count are so nearly dependent that rounding errors would decide"
+            return ROUNDING_DECIDES
         if state.size > limits.features:
             return f"a feature more than {limits.features} would enter"
         state.go(limits.alpha)
         record.add(state)
+    if state.lost:
+        return ROUNDING_DECIDES
     return "alpha_min was reached" if limits.alpha > 0.0 else "nothing is left of the penalty"

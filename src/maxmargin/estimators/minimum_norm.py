@@ -71,14 +71,14 @@ def _refuse_impossible(columns: Columns, d: Float, w: Float) -> None:
     missing = float(np.linalg.norm(r))
     if missing <= EXACT * (float(np.linalg.norm(d)) + float(np.abs(w) @ columns.column_lengths())):
         return
-    if float(np.linalg.norm(columns.adjoint(r))) <= ORTHOGONAL * missing * float(columns.column_lengths().max()):
+    if (np.abs(columns.adjoint(r)) <= ORTHOGONAL * missing * columns.column_lengths()).all():
         raise ValueError(
             f"Aw = d has no solution: |Aw - d|^2 is at least {missing**2:.6g} for every w. The best approximation is "
             f"found by Ridge and LinearRegression."
         )
     raise ValueError(
-        f"No solution of Aw = d was found in {STEPS * min(columns.n_samples, columns.n_features)} steps of LSQR: "
-        f"|Aw - d|^2 is still {missing**2:.6g}. Scale the columns of A, or pass it as a dense array."
+        f"No solution of Aw = d was found up to rounding errors: |Aw - d|^2 is still {missing**2:.6g}, and columns of "
+        f"A could lower that. Scale them, or pass a large sparse A as a dense array."
     )
 
 

@@ -198,7 +198,7 @@ class ParetoCurve:
         if beyond and self.lambdas[-1] > 0.0:
             raise ValueError(
                 f"This curve ends at |w|_1 = {self.norms[-1]:.6g} and |Aw - d|^2 = {self.errors[-1]:.6g}, because "
-                f"{self.path.ending}. Raise that limit; against rounding errors, centre the columns of A."
+                f"{self.path.ending}. Raise that limit; against rounding errors, centre and scale the columns of A."
             )
 
     def _refuse_impossible(self, eps: float) -> None:

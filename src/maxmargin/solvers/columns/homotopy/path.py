@@ -30,10 +30,12 @@ CLOSE = 1e-4  # of the square of a column: what is less than that beside the sup
 CONSTANT = 1e-14  # of the square of a column: what is less than that after centring is rounding
 REFRESH = 8  # breakpoints after which slopes are computed anew
 LOST = 1e-4  # of these rates: if more is left than this, rounding decides what enters and what leaves
+STILL = 1e-13  # of the largest rate of a coefficient, times the lengths of columns: less is rounding of none
 SETTLED = 1e-11  # of the rates of the support, which should be 1 or -1: what is farther off is corrected
 CORRECTIONS = 2
 ORTHOGONALISATIONS = 2
 END = 1e-12  # of the first strength: what is below is zero
+LEFT, LEFT_OF_TARGETS = 1e-6, 1e-12  # of the lengths of residuals and of targets: slopes at the end are rounding
 MOST_PAUSES = 16  # steps of length zero, after which columns that leave are left out
 ROOM = 64  # columns in the support, at first
 MOST_CHANGES = 8  # times the columns at the limit: so many changes at one breakpoint are a circle made by rounding
@@ -148,7 +150,17 @@ class PathState(State):
         self.lost = self._pauses > MOST_PAUSES + MOST_CHANGES * (self.size + 8)
         if self.iterations % REFRESH == 0 or self.lam <= until or self._unsettled() > SLACK:
             self.refresh()
+        if self.lam == 0.0 and not self._nothing_is_left():  # more columns would have come before the end
+            self.lam, self.lost = END * self.first, True
         self.passes = self.columns.read
+
+    def _nothing_is_left(self) -> bool:
+        """Whether no slope is larger than rounding, as it has to be without a penalty."""
+        slopes = self.c.copy()
+        slopes[self.features] -= self.mu * self.coefficients
+        level = LEFT * float(np.linalg.norm(self.alpha)) + LEFT_OF_TARGETS * float(np.linalg.norm(self.at_zero))
+        most = level * self.columns.column_lengths()
+        return not (((slopes > most) & self.up) | ((-slopes > most) & self.down)).any()
 
     def refresh(self) -> None:
         """Correct what rounding did to the point. Sets: ``w, alpha, c``."""
@@ -246,12 +258,15 @@ class PathState(State):
             k = self.size
             new = self.signs[:k].copy()
             solve_in_place(self.L, k, new)
-            wrong = (self.w[:k] == 0.0) & (new * self.signs[:k] <= 0.0)
+            sizes = np.abs(new) * self.lengths[self.features]
+            still = sizes <= STILL * float(sizes.max(initial=0.0))
+            wrong = (self.w[:k] == 0.0) & ((new * self.signs[:k] <= 0.0) | still)
             if not wrong.any():
                 self.u[:k] = new
                 break
             old, falling = self.u[:k], np.flatnonzero(wrong)
-            shares = old[falling] / (old[falling] - new[falling])
+            fall = old[falling] - new[falling]
+            shares = np.divide(old[falling], fall, out=np.zeros(falling.size), where=fall != 0.0)
             first = int(falling[np.argmin(shares)])
             self.u[:k] += float(shares.min()) * (new - old)
             refused = refused or int(self.support[first]) == j
