@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from maxmargin import bounds as bounds
+from maxmargin import solvers as solvers
 from maxmargin.datasets import load_planets
 from maxmargin.estimators import (
     SVC,
@@ -52,6 +53,7 @@ from maxmargin.estimators.pareto import ParetoCurve, basis_pursuit, lasso_within
 from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
+from maxmargin.loop.trace import trace
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
@@ -124,4 +126,5 @@ __all__ = [
     "minimum_norm",
     "pareto_curve",
     "svm_path",
+    "trace",
 ]

@@ -40,6 +40,8 @@ class DistributedLasso(DistributedRegressor):
         Relative duality gap, over the rows of all clients, at which to stop.
     solver : str, default="auto"
         Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     random_state, max_time, verbose, callback, engine, n_clients, round_timeout
         As in `DistributedSVC`.
     checkpoint, checkpoint_every, on_failure
@@ -80,6 +82,7 @@ class DistributedLasso(DistributedRegressor):
         max_iter: int = -1,
         tol: float = 1e-4,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         random_state: int | np.random.RandomState | None = None,
         max_time: float | None = None,
         verbose: bool | int = 0,

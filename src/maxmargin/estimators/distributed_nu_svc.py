@@ -56,6 +56,8 @@ class DistributedNuSVC(DistributedClassifier):
         class, ``cap = 2 / (nu S)``.
     solver : str, default="auto"
         "saddle", or another solver of the distance of two hulls; "auto" is "saddle".
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time, callback, engine, n_clients, round_timeout, checkpoint, checkpoint_every, on_failure
         As in `DistributedSVC`.
 
@@ -98,6 +100,7 @@ class DistributedNuSVC(DistributedClassifier):
         multi_class: str = "ovo",
         cap: float | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         callback: Callback | None = None,
         engine: str = "auto",

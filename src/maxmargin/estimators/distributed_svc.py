@@ -64,6 +64,8 @@ class DistributedSVC(DistributedClassifier):
         "auto" is "penalised" if `fit_intercept`, and free with a hard margin.
     solver : str, default="auto"
         Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds, on the clock of the first client; the best point so far is kept.
     callback : callable, default=None
@@ -128,6 +130,7 @@ class DistributedSVC(DistributedClassifier):
         max_iter: int = -1,
         intercept: str | None = "auto",
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         callback: Callback | None = None,
         engine: str = "auto",

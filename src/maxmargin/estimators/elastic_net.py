@@ -68,6 +68,8 @@ class ElasticNet(SparseLeastSquaresRegressor):
         certificates are about the fit before that, whose coefficients are kept too.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     verbose : int, default=0
@@ -126,6 +128,7 @@ class ElasticNet(SparseLeastSquaresRegressor):
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
         debias: bool = False,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         verbose: bool | int = 0,
         callback: Callback | None = None,

@@ -49,6 +49,8 @@ class GroupLasso(GroupedLeastSquares):
         Without effect: nothing is drawn at random.
     solver : str, default="auto"
         Name of a solver: "group_descent" is what there is.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     verbose : int, default=0
@@ -100,6 +102,7 @@ class GroupLasso(GroupedLeastSquares):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         verbose: bool | int = 0,
         callback: Callback | None = None,

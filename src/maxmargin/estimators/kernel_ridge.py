@@ -70,6 +70,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     solver : str, default="auto"
         Name of a solver: "kernel_cholesky" solves the linear equations, "kernel_coordinate" is dual coordinate ascent,
         and others know the squared loss too; `explain_solver` says what "auto" stands for.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     cache_size : float, default=1000
         Megabytes for kernel rows, at most, of solvers that do not store the whole matrix.
     max_iter : int, default=-1
@@ -128,6 +130,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         kernel_params: dict[str, Any] | None = None,
         tol: float = 1e-6,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         cache_size: float = 1000,
         max_iter: int = -1,
         max_time: float | None = None,

@@ -49,7 +49,7 @@ class Lasso(ElasticNet):
     debias : bool, default=False
         Whether to fit those coefficients that are not zero again without a penalty, which shrinks them. The
         certificates are about the fit before that, whose coefficients are kept too.
-    solver, max_time, verbose, callback, n_jobs
+    solver, solver_options, max_time, verbose, callback, n_jobs
         As in `ElasticNet`.
 
     Attributes
@@ -98,6 +98,7 @@ class Lasso(ElasticNet):
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
         debias: bool = False,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         verbose: bool | int = 0,
         callback: Callback | None = None,

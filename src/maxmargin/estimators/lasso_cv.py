@@ -48,6 +48,8 @@ class LassoCV(CrossValidatedSparseRegressor):
         Smallest and largest value of each coefficient, at most and at least 0.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds for the paths together, and once more for the last fit; the best points so far are kept.
 
@@ -96,6 +98,7 @@ class LassoCV(CrossValidatedSparseRegressor):
         selection: str = "cyclic",
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
     ) -> None:
         self._store(locals())

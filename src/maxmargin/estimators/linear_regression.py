@@ -56,6 +56,8 @@ class LinearRegression(LeastSquaresRegressor):
         Smallest and largest value of each coefficient, at most and at least 0.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_iter : int, default=None
         Limit on the solver's iterations; None or -1 for none.
     max_time : float, default=None
@@ -104,6 +106,7 @@ class LinearRegression(LeastSquaresRegressor):
         positive: bool = False,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
         random_state: int | np.random.RandomState | None = None,

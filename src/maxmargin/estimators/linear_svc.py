@@ -71,6 +71,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -139,6 +141,7 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         intercept: str | None = "auto",
         shrinking: bool = True,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,

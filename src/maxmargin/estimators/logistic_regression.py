@@ -76,6 +76,8 @@ class LogisticRegression(LinearClassifier):
         Name of a solver; "auto" is "softmax_newton" for more than two classes at once; otherwise `explain_solver`
         says. scikit-learn's names ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga") are taken for
         "auto": they solve the same problem.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_iter : int, default=-1
         Limit on the solver's iterations (epochs or Newton steps); -1 for none.
     verbose : int, default=0
@@ -141,6 +143,7 @@ class LogisticRegression(LinearClassifier):
         class_weight: ClassWeight = None,
         random_state: int | np.random.RandomState | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_iter: int = -1,
         verbose: bool | int = 0,
         warm_start: bool = False,

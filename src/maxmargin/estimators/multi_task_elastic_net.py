@@ -44,6 +44,8 @@ class MultiTaskElasticNet(MultiTaskLeastSquares):
         Without effect: groups are visited in their order, and the answer is the same.
     solver : str, default="auto"
         Name of a solver: "group_descent" is what there is.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     verbose : int, default=0
@@ -93,6 +95,7 @@ class MultiTaskElasticNet(MultiTaskLeastSquares):
         random_state: int | np.random.RandomState | None = None,
         selection: str = "cyclic",
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         verbose: bool | int = 0,
         callback: Callback | None = None,

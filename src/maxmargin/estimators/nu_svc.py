@@ -92,6 +92,8 @@ class NuSVC(KernelClassifier):
         distance of two reduced hulls, in few passes over the rows and without a kernel matrix; "gilbert" and
         "frank_wolfe" are the classical methods for it. If the reduced hulls meet, they end with
         ``Status.NOT_SEPARABLE`` and a common point of them as the proof: `nu` is too small for any margin.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -177,6 +179,7 @@ shape_fit_, n_features_in_, feature_names_in_
         multi_class: str = "ovo",
         cap: float | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,

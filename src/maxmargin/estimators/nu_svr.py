@@ -60,6 +60,8 @@ class NuSVR(KernelRegressor):
         Limit on the solver's iterations; -1 for none.
     solver : str, default="auto"
         Name of a solver; "auto" is "decomposition".
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -122,6 +124,7 @@ feature_names_in_
         verbose: bool | int = False,
         max_iter: int = -1,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,

@@ -72,6 +72,8 @@ class Ridge(LeastSquaresRegressor):
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "cholesky", "svd" and
         "conjugate_gradients" are for this problem; scikit-learn's "lsqr", "sparse_cg", "sag" and "saga" stand for the
         last of them, and its "lbfgs" for "auto".
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     positive : bool, default=False
         Whether coefficients must not be negative.
     random_state : int, RandomState or None, default=None
@@ -126,6 +128,7 @@ class Ridge(LeastSquaresRegressor):
         max_iter: int | None = None,
         tol: float = 1e-4,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         positive: bool = False,
         random_state: int | np.random.RandomState | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,

@@ -56,6 +56,8 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
         Factor for each class; "balanced" gives all classes the same total weight.
     solver : str, default="auto"
         Name of a solver, as in `Ridge`.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     positive : bool, default=False
         Whether coefficients must not be negative.
     random_state : int, RandomState or None, default=None
@@ -115,6 +117,7 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
         tol: float = 1e-4,
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         positive: bool = False,
         random_state: int | np.random.RandomState | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,

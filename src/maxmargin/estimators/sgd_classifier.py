@@ -98,6 +98,8 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
     solver : str, default="sgd"
         Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty. Parameters that
         say how "sgd" goes about it have to be left at their defaults then; "pegasos" has `order` and `average` too.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit of `fit` in seconds; the best point so far is kept.
     callback : callable, default=None
@@ -157,6 +159,7 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
         average: bool | str = "auto",
         order: str = "auto",
         solver: str = "sgd",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         callback: Callback | None = None,
     ) -> None:

@@ -85,6 +85,8 @@ class SVC(KernelClassifier):
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "saddle", "gilbert" and
         "frank_wolfe" find the hard margin (``C=inf``) of the linear kernel as the distance of two hulls; for other `C`
         they are in `NuSVC`, whose ``C`` is ``1 / rho_``.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -156,6 +158,7 @@ shape_fit_, n_features_in_, feature_names_in_
         loss: str = "hinge",
         intercept: str | None = "auto",
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,

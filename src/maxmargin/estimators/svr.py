@@ -65,6 +65,8 @@ class SVR(KernelRegressor):
         "auto" is "free", as in LIBSVM.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
+    solver_options : dict, default=None
+        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds; the best point so far is kept.
     warm_start : bool, default=False
@@ -129,6 +131,7 @@ feature_names_in_
         random_state: int | np.random.RandomState | None = None,
         intercept: str | None = "auto",
         solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
         max_time: float | None = None,
         warm_start: bool = False,
         callback: Callback | None = None,

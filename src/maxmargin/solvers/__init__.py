@@ -1,6 +1,12 @@
-"""The registry of solvers: one line for each."""
+"""All solvers by their classes, and the registry: one line for each.
+
+They are public: ``minimize(problem, Pegasos(batch_size=4))`` runs one on a posed problem, `maxmargin.trace` shows its
+steps, and estimators take the same options as ``solver="pegasos", solver_options={"batch_size": 4}``.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
 from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
@@ -37,7 +43,7 @@ from maxmargin.solvers.rows.sgd_textbook import TextbookSGD as TextbookSGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
 from maxmargin.solvers.rows.svd import SVD as SVD
-from maxmargin.solvers.solver import AnySolver, Needs, Solver, State
+from maxmargin.solvers.solver import AnySolver, Needs, Solver, State, is_of_type
 
 # Whatever was imported above, by its name.
 SOLVERS: dict[str, type[AnySolver]] = {
@@ -55,13 +61,28 @@ def solver_class(name: str) -> type[AnySolver]:
 
 
 def make_solver(name: str, **options: object) -> AnySolver:
-    """The solver of a name with its options; one that it does not have is refused."""
+    """The solver of a name with its options; one that it does not have, or of a wrong type, is refused."""
     kind = solver_class(name)
-    for option in options:
+    for option, value in options.items():
         if option not in kind.options():
             known = ", ".join(map(repr, kind.options())) or "none"
             raise ValueError(f"solver={name!r} has no option {option!r}; its options are {known}.")
+        if not is_of_type(value, kind.types()[option]):
+            raise TypeError(f"The option {option!r} of solver={name!r} is {value!r}; it needs {kind.types()[option]}.")
     return kind(**options)
+
+
+def refuse_wrong_options(name: str, options: Mapping[str, object]) -> None:
+    """Refuse options that the solver of a name does not have, and those of a solver that nobody named."""
+    if name in SOLVERS:
+        make_solver(name, **options)
+        return
+    having = [own for own, kind in sorted(SOLVERS.items()) if set(options) <= set(kind.options())]
+    who = f"those with these options are {', '.join(map(repr, having))}" if having else "no solver has all of them"
+    raise ValueError(
+        f"solver_options={options!r} are for a solver that is named, and solver={name!r} names none of this library; "
+        f"{who}."
+    )
 
 
 def solvers_of(problem: object) -> list[str]:
@@ -69,4 +90,49 @@ def solvers_of(problem: object) -> list[str]:
     return sorted(name for name, kind in SOLVERS.items() if kind().supports(problem) is None)
 
 
-__all__ = ["SOLVERS", "AnySolver", "Needs", "Solver", "State", "make_solver", "solver_class", "solvers_of"]
+__all__ = [
+    "FISTA",
+    "SGD",
+    "SMO",
+    "SOLVERS",
+    "SVD",
+    "ActiveSet",
+    "AnySolver",
+    "BlockSMO",
+    "Blocks",
+    "Cholesky",
+    "CoCoA",
+    "ConjugateGradients",
+    "CoordinateDescent",
+    "CuttingPlane",
+    "Decomposition",
+    "DualCoordinate",
+    "FrankWolfe",
+    "Gilbert",
+    "GroupDescent",
+    "Homotopy",
+    "InteriorPoint",
+    "KernelCholesky",
+    "KernelCoordinate",
+    "KernelPegasos",
+    "Landweber",
+    "Needs",
+    "Newton",
+    "Pegasos",
+    "Pivoting",
+    "ProximalGradient",
+    "ProximalNewton",
+    "Saddle",
+    "SimplifiedSMO",
+    "Smoothed",
+    "SoftmaxNewton",
+    "Solver",
+    "State",
+    "Subgradient",
+    "TextbookSGD",
+    "WorkingSet",
+    "make_solver",
+    "refuse_wrong_options",
+    "solver_class",
+    "solvers_of",
+]

@@ -10,7 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from numbers import Integral, Real
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
 
 from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.parts.penalties import L2
@@ -178,6 +181,12 @@ class Solver(ABC, Generic[ProblemT, StateT]):
         return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
 
     @classmethod
+    @cache
+    def types(cls) -> dict[str, str]:
+        """The types of its options as they are written, such as ``"int | str"``."""
+        return {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
     def with_hints(cls, hints: Mapping[str, object]) -> Self:
         """The solver with those of the hints that are options of it."""
         options = cls.options()
@@ -208,6 +217,17 @@ def check_options(solver: object, **known: Iterable[object]) -> None:
     for option, choices in known.items():
         if (value := getattr(solver, option)) not in choices:
             raise ValueError(f"{option}={value!r} is unknown; choose one of {', '.join(map(repr, choices))}.")
+
+
+def is_of_type(value: object, types: str) -> bool:
+    """Whether an option has one of the types that a solver writes, such as ``"float | None"``."""
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "int": Integral, "float": Real, "str": str, "bool": (bool, np.bool_), "None": type(None)
+    }  # fmt: skip
+    names = types.split(" | ")
+    if isinstance(value, (bool, np.bool_)):
+        return "bool" in names
+    return any(isinstance(value, kinds[name]) for name in names)
 
 
 AnySolver: TypeAlias = Solver[Any, Any]

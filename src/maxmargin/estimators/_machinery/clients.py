@@ -134,7 +134,7 @@ class Client:
             codes,
             Workers(1),
             views=[ShardView(rows)],
-            hints={"seed": estimator._seed()},
+            hints={"seed": estimator._seed(), **(estimator.solver_options or {})},
             listeners=Listeners(estimator.callback if first else None),
             communicator=communicator,
             interrupts=self.interrupts if first and self.interrupts else Interrupts(),

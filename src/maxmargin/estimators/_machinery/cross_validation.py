@@ -164,6 +164,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
             limits=self._limits(X.shape[1]),
             tol=float(self.tol),
             solver=self.solver,
+            options=self.solver_options or {},
             max_iter=None if self.max_iter in (None, -1) else int(self.max_iter),
             deadline=self._deadline,
         )

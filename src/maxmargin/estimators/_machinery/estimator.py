@@ -23,6 +23,7 @@ from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Re
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Operator
+from maxmargin.solvers import refuse_wrong_options
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -35,6 +36,7 @@ FIT_CONSTRAINTS: Constraints = {
     "max_time": [POSITIVE, None],
     "verbose": ["verbose"],
     "solver": [str],
+    "solver_options": [dict, None],
     "warm_start": ["boolean"],
     "callback": [callable, None],
 }
@@ -48,6 +50,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     _reads_chunks = False
     _several_targets = False  # whether y may have a column for each of several targets
     _by_columns = False  # whether samples are taken in the order of their columns too
+    solver_options: dict[str, object] | None = None  # of models that were stored before there were any
 
     solutions_: list[Solution] = Delayed()  # type: ignore[assignment]
     solution_: Solution = Delayed()  # type: ignore[assignment]
@@ -80,8 +83,14 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         X, y = check.check_training_data(self, X, y)
         plan = self._divide(X, y, sample_weight)
         refuse_extreme_weights(self, plan.weights_of_losses)
-        plan.views, plan.hints = self._views(plan), self._hints()
+        plan.views, plan.hints = self._views(plan), self._options()
         return plan
+
+    def _validate_params(self) -> None:
+        """As scikit-learn does, and the options of the solver by their names."""
+        super()._validate_params()
+        if self.solver_options:
+            refuse_wrong_options(self.solver, self.solver_options)
 
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
@@ -97,6 +106,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _hints(self) -> Mapping[str, object]:
         """Options for whichever solver has them."""
         return {"shrinking": getattr(self, "shrinking", True), "seed": self._seed()}
+
+    def _options(self) -> Mapping[str, object]:
+        """The hints, and what the user says of the named solver, which counts more."""
+        return {**self._hints(), **(self.solver_options or {})}
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -21,7 +21,7 @@ from maxmargin.parts.penalties import L1, Bounded, ElasticNet
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Intercept, Penalty
-from maxmargin.solvers import WorkingSet, solver_class
+from maxmargin.solvers import WorkingSet, make_solver
 from maxmargin.solvers.choice import choose
 from maxmargin.solvers.columns.few import largest_slope
 from maxmargin.solvers.solver import AnySolver
@@ -45,6 +45,7 @@ class Chain:
     max_iter: int | None = None
     deadline: float = math.inf  # on the clock of `seconds_working`
     verbose: int = 0
+    options: Mapping[str, object] = field(default_factory=dict)  # of the solver, if it is named
     workers: Workers | None = None
 
     @cached_property
@@ -119,7 +120,7 @@ class Chain:
         return solution
 
     def _solver(self, problem: Problem) -> AnySolver:
-        return choose(problem).make() if self.solver == "auto" else solver_class(self.solver)()
+        return choose(problem).make() if self.solver == "auto" else make_solver(self.solver, **self.options)
 
 
 def coefficients(solutions: Sequence[Solution]) -> Float:

@@ -156,7 +156,7 @@ class StochasticEstimator(LinearMachine):
         X = check.refuse_chunks(X, "partial_fit", "call it with each chunk of the data's chunks()")
         if self.solver != SGD.name:
             raise ValueError(f"partial_fit needs solver='sgd', which learns from a stream; got {self.solver!r}.")
-        solver = SGD.with_hints(self._hints())
+        solver = SGD.with_hints(self._options())
         rows, used = Rows(X), float(np.count_nonzero(s))
         streams: list[SGDState] = []
         solved: list[Solved] = []
