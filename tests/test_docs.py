@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import xlogy
 
-from maxmargin import SVC
+from maxmargin import SVC, SVR, LinearSVC, LogisticRegression
 from maxmargin.parts import losses, penalties
 from maxmargin.solvers import SOLVERS, TextbookSGD
 
@@ -119,6 +119,46 @@ def test_a_fit_passes_the_functions_of_the_walk_in_their_order():
     finally:
         sys.setprofile(before)
     assert [first_calls[step] for step in steps] == sorted(first_calls[step] for step in steps)
+
+
+def steps_to_the_loop(fit):
+    """Functions of ours on the stack when the loop is entered, and what these call themselves before that."""
+    package, calls, spine = str(SOURCE), [], None
+
+    def ours(frame):
+        return frame is not None and frame.f_code.co_filename.startswith(package)
+
+    def note(frame, event, argument):
+        nonlocal spine
+        if spine is not None or event != "call" or not ours(frame) or frame.f_code.co_name.startswith("<"):
+            return
+        callers, above = [], frame.f_back
+        while above is not None:
+            if ours(above):
+                callers.append(above.f_code)
+            above = above.f_back
+        if frame.f_code.co_qualname == "minimize":
+            spine = callers
+        else:
+            calls.append((frame.f_code, callers[0] if callers else None))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        fit()
+    finally:
+        sys.setprofile(before)
+    return {code for code, caller in calls if code in spine or caller in spine}
+
+
+@pytest.mark.parametrize("estimator", [SVC, SVR, LinearSVC, LogisticRegression])
+def test_a_stranger_opens_at_most_fifteen_functions_on_the_way_to_the_loop(estimator):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = estimator(solver="smo" if estimator in (SVC, SVR) else "newton")  # which asks for the loop
+    model.fit(X, X[:, 0] > 0.0)  # loads what is loaded once
+    steps = steps_to_the_loop(lambda: model.fit(X, X[:, 0] > 0.0))
+    assert len(steps) <= 15
+    assert len({code.co_filename for code in steps}) <= 8
 
 
 def test_the_solvers_of_the_page_are_those_of_the_registry_with_their_needs():

@@ -78,7 +78,7 @@ class Workers:
             If it became too late before all pieces were taken, and the caller is inside of `given_up_if`.
 
         """
-        helpers = min(self.count, len(pieces)) - 1
+        helpers = min(self.count, len(pieces)) - 1 if len(pieces) > 1 else 0  # nobody counts threads for one piece
         with one_blas_thread:
             if helpers <= 0 and _patience.late is None:
                 work(iter(pieces))
@@ -103,6 +103,9 @@ class Workers:
                 for future in futures:
                     if not future.cancel():  # one that has not begun is not needed: its thread may be busy above us
                         future.result()
+
+
+NO_OTHERS = Workers(1)  # the caller's own thread: there is nothing that those who share it could disturb
 
 
 class _Shared(Generic[Piece]):

@@ -29,7 +29,7 @@ from maxmargin.solvers.choice import small_enough
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton
 from maxmargin.solvers.kernels.block_smo import BlockSMO
 from maxmargin.solvers.rows.newton import Newton
-from maxmargin.threads import Workers
+from maxmargin.threads import NO_OTHERS
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -149,7 +149,7 @@ def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredK
         ours = make_kernel(estimator)
         if ours.traits.positive:
             return *few_stored(ours, np.asarray(X), shift), None
-    gram = training_operator(estimator, X, Workers(1))
+    gram = training_operator(estimator, X, NO_OTHERS)
     stored = stored_kernel(gram, shift) if _is_positive(gram) else None
     return None if stored is None else (*stored, gram)
 

@@ -44,11 +44,7 @@ class Listeners:
 
     def __init__(self, callback: Callable[[Record], object] | None = None) -> None:
         self.callback = callback
-
-    @property
-    def listening(self) -> bool:
-        """Whether anybody wants to hear of the rounds."""
-        return self.callback is not None
+        self.listening = callback is not None  # whether anybody wants to hear of the rounds
 
     def begin_problem(self, name: str) -> None:
         """A binary problem starts."""
@@ -76,15 +72,11 @@ class FitTasks(Listeners):
         super().__init__(estimator.callback)
         self.estimator, self.X, self.y = estimator, X, y
         self.listened_to = bool(getattr(estimator, "_skl_callbacks", ()))
+        self.listening = self.listened_to or self.listening
         self.root = estimator._init_callback_context(max_subtasks=n_problems)
         self.problem: Any = None
         if self.root is not None:
             self.root.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-
-    @property
-    def listening(self) -> bool:
-        """Whether anybody wants to hear of the rounds."""
-        return self.listened_to or self.callback is not None
 
     def begin_problem(self, name: str) -> None:
         """A binary problem starts."""

@@ -31,7 +31,7 @@ from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Communicator, Float, Index
 from maxmargin.solvers.choice import AnyProblem
 from maxmargin.solvers.solver import AnySolver
-from maxmargin.threads import Workers
+from maxmargin.threads import NO_OTHERS
 from maxmargin.wording import Wording
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Client:
             tasks,
             weights,
             codes,
-            Workers(1),
+            NO_OTHERS,
             views=[ShardView(rows)],
             hints={"seed": estimator._seed(), **(estimator.solver_options or {})},
             listeners=Listeners(estimator.callback if first else None),

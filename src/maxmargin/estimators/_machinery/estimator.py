@@ -22,7 +22,7 @@ from maxmargin.estimators._machinery.recognise import Constraints, validate_para
 from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Results, Solved, realise, worst
 from maxmargin.loop.solution import Solution
 from maxmargin.problems.point import Status
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Operator
 from maxmargin.solvers import refuse_wrong_options
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
@@ -142,9 +142,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         nothing = Function(np.empty(0), 0.0, None)
         Results([Solved(solution, nothing) for solution in solutions]).keep(self)
 
-    def _earlier_solutions(self, count: int) -> Sequence[Solution | None]:
+    def _earlier_solutions(self, plan: Plan) -> Sequence[Solution | None]:
         """Solutions of the last fit to start from, if there are as many as there will be."""
         earlier = getattr(self, "solutions_", None) if getattr(self, "warm_start", False) else None
+        count = len(plan.tasks)
         return earlier if earlier is not None and len(earlier) == count else [None] * count
 
     def _seed(self) -> int:
@@ -184,8 +185,3 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = getattr(self, "kernel", None) != "precomputed"
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
-
-
-def iteration_counts(solutions: Sequence[Solution]) -> Array:
-    """Iterations of each binary problem."""
-    return np.array([solution.iterations for solution in solutions], dtype=np.int32)

@@ -16,7 +16,7 @@ from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.problems.point import Status
 from maxmargin.solvers import solvers_of
-from maxmargin.threads import Workers, one_blas_thread
+from maxmargin.threads import NO_OTHERS, one_blas_thread
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -89,14 +89,14 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
     deadline = None if estimator.max_time is None else seconds_working() + estimator.max_time
-    earlier = estimator._earlier_solutions(len(plan.tasks))
+    earlier = estimator._earlier_solutions(plan)  # as many as there are tasks, or ``None`` for each
     solved: dict[int, Solved] = {}
     stopped: list[Status] = []
     listeners, listening, first = plan.listeners, plan.listeners.listening, plan.communicator.rank == 0
     # Somebody may expect one problem after another, and each problem of chunks would hold chunks of its own; to wake
     # a thread takes longer than small ones.
     one_by_one = listening or plan.communicator.size > 1 or isinstance(plan.X, ChunkedMatrix) or plan.is_small
-    at_once = Workers(1) if one_by_one else plan.workers
+    at_once = NO_OTHERS if one_by_one else plan.workers
 
     def work(numbers: Iterator[int]) -> None:
         for k in numbers:
@@ -105,7 +105,7 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
             problem = plan.pose(estimator, k)
             warm, left = earlier[k], None
             if deadline is not None:
-                turns = math.ceil((len(plan.tasks) - len(solved)) / at_once.count)
+                turns = math.ceil((len(earlier) - len(solved)) / at_once.count)
                 left = max(0.0, deadline - seconds_working()) / turns
             solution = minimize(
                 problem,
@@ -129,5 +129,5 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
                 listeners.end_problem()
 
     with plan.interrupts as interrupts:
-        at_once.run(work, range(len(plan.tasks)))
-    return Results([solved[k] for k in range(len(plan.tasks))], isinstance(plan.view, RowsView))
+        at_once.run(work, range(len(earlier)))
+    return Results([solved[k] for k in range(len(earlier))], isinstance(plan.view, RowsView))

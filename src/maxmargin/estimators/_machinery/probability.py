@@ -40,7 +40,7 @@ from maxmargin.operators import MatrixLike, SharedRows
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float, Index, Operator
-from maxmargin.threads import Workers
+from maxmargin.threads import NO_OTHERS
 
 FOLDS = 3
 FEW_SAMPLES = 1000  # whose scores are used if there was no time for any fold
@@ -358,7 +358,7 @@ class _RowMachine:
         self.rough.warm_start, self.rough.verbose, self.rough.tol = True, 0, max(estimator.tol, FOLD_TOL)
         # Tasks that share rows take turns: who evaluates a row, and beside which others, decides its last bits.
         share = plan.tasks[0].members.size == plan.codes.size
-        self.workers = Workers(1) if share else plan.workers
+        self.workers = NO_OTHERS if share else plan.workers
         self.solver = plan.choice.make({**plan.hints, "tol": self.rough.tol})
 
     def solve(self, held_out: Array, seconds: float | None) -> Sequence[Solved]:

@@ -44,7 +44,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float, Intercept, Loss
 from maxmargin.solvers import SGD, solver_class
 from maxmargin.solvers.rows.sgd import LEARNING_RATES, ORDERS, SGDState
-from maxmargin.threads import Workers
+from maxmargin.threads import NO_OTHERS
 
 DEFAULT_FRACTION = 0.1  # of the samples that scikit-learn holds out for early stopping
 REGRESSION_LOSSES = {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}
@@ -172,7 +172,7 @@ class StochasticEstimator(LinearMachine):
             )  # fmt: skip
             streams.append(state)
             solved.append(Solved(solution, Function(point.w, point.b, point.alpha)))
-        self._keep(Plan(X, y, tasks, s, np.zeros(0), Workers(1)), Results(solved))
+        self._keep(Plan(X, y, tasks, s, np.zeros(0), NO_OTHERS), Results(solved))
         self._streams, self.t_ = streams, float(streams[0].t)
 
     def _stream(self, solver: SGD, problem: Problem, k: int) -> SGDState:
