@@ -1,6 +1,7 @@
 """Pegasos against its formulas in plain NumPy, its bounds, and its own certificate."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 import referee
 import zoo
 from maxmargin import SVC, BoxQP, LinearSVC, Problem, Status, _jit, bounds, minimize
-from maxmargin.numerics.sampling import ORDERS, draw_batches
+from maxmargin.numerics.sampling import BATCH_ORDERS, ORDERS, draw_batches
 from maxmargin.operators import KernelGram, Rows
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, HuberHinge, Logistic, Squared, SquaredHinge
@@ -28,9 +29,9 @@ WEIGHTS = np.random.default_rng(3).uniform(0.2, 2.0, size=23)
 def drawn(order, rows, weights, k, T, seed):
     """The batches that a fit visits."""
     batches = np.empty((T, k), dtype=np.int64)
-    proportional = order == "uniform" and k == 1
+    proportional = order == "independent" or (order == "uniform" and k == 1)
     sums = np.cumsum(weights) if proportional and np.ptp(weights) > 0.0 else np.zeros(0)
-    draw_batches(ORDERS[order], rows.copy(), sums, rows.size, np.array([seed], dtype=np.uint64), batches)
+    draw_batches(BATCH_ORDERS[order], rows.copy(), sums, rows.size, np.array([seed], dtype=np.uint64), batches)
     return batches
 
 
@@ -82,12 +83,14 @@ def optimal_value(problem):
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("projection", [False, True])
 @pytest.mark.parametrize("k", [1, 5, 23])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", BATCH_ORDERS)
 def test_iterates_are_those_of_the_formula(order, k, projection, layout):
+    """Inventory 0-09 and 0-10, in every order: "independent" batches are drawn with replacement, as on the slide."""
     T = 70
     X, y, s, problem = small(s=WEIGHTS, layout=layout, lam=0.3)
     batches = drawn(order, np.arange(23), s, k, T, seed=5)
-    expected = textbook_iterates(X, y, s, 0.3, batches, order == "uniform" and k == 1, projection)
+    by_weight = order == "independent" or (order == "uniform" and k == 1)
+    expected = textbook_iterates(X, y, s, 0.3, batches, by_weight, projection)
     solver = Pegasos(batch_size=k, order=order, projection=projection, seed=5, **TEXTBOOK)
     for t, point in enumerate(points(solver, problem, T)):
         np.testing.assert_allclose(point.w, expected[t], rtol=1e-11, atol=1e-11 * np.abs(expected).max())
@@ -95,12 +98,12 @@ def test_iterates_are_those_of_the_formula(order, k, projection, layout):
     lam = 0.3 / s.sum()
     if projection:
         assert norms.max() <= 1.0 / math.sqrt(lam) * (1.0 + 1e-12)
-        free = textbook_iterates(X, y, s, 0.3, batches, order == "uniform" and k == 1)
+        free = textbook_iterates(X, y, s, 0.3, batches, by_weight)
         assert np.linalg.norm(free, axis=1).max() > 1.0 / math.sqrt(lam)  # or nothing was tested
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("average", ["uniform", "suffix", "last"])
+@pytest.mark.parametrize("order", BATCH_ORDERS)
+@pytest.mark.parametrize("average", ["uniform", "weighted", "suffix", "last"])
 @pytest.mark.parametrize("intercept", [None, "penalised", "free"])
 def test_four_steps_at_a_time_are_the_same_steps(order, average, intercept):
     """Dense rows take them so, sparse ones in turn."""
@@ -130,14 +133,18 @@ def test_the_memory_of_large_windows_is_zero():
 
 @pytest.mark.parametrize("projection", [False, True])
 def test_averages_are_those_of_the_iterates(projection):
+    """Inventory 0-11."""
     T = 70
     X, y, s, problem = small(s=WEIGHTS, lam=0.3)
     w = textbook_iterates(X, y, s, 0.3, drawn("uniform", np.arange(23), s, 2, T, seed=1), projection=projection)
     options = {"batch_size": 2, "order": "uniform", "projection": projection, "seed": 1, "step0": None}
     uniform = points(Pegasos(average="uniform", **options), problem, T)
+    weighted = points(Pegasos(average="weighted", **options), problem, T)
     suffix = points(Pegasos(average="suffix", **options), problem, T)
     for t in range(1, T + 1):
         np.testing.assert_allclose(uniform[t].w, w[:t].mean(axis=0), rtol=0, atol=1e-11 * np.abs(w).max())
+        growing = np.arange(1, t + 1) @ w[:t] / (t * (t + 1) / 2)
+        np.testing.assert_allclose(weighted[t].w, growing, rtol=0, atol=1e-11 * np.abs(w).max())
         power = 2 ** int(math.log2(t))  # the windows end at powers of two
         begin = power // 2
         np.testing.assert_allclose(suffix[t].w, w[begin:t].mean(axis=0), rtol=0, atol=1e-11 * np.abs(w).max())
@@ -213,7 +220,8 @@ def test_the_ball_of_any_loss_holds_the_optimum():
 # ---- kernels ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [TEXTBOOK, {"projection": True, **TEXTBOOK}, {"batch_size": 4, "step0": None}, {}])
+@pytest.mark.parametrize("options", [TEXTBOOK, {"projection": True, **TEXTBOOK}, {"batch_size": 4, "step0": None},
+                                     {"batch_size": 4, "order": "independent", "average": "weighted"}, {}])  # fmt: skip
 @pytest.mark.parametrize("intercept", [None, "penalised", "free"])
 def test_the_linear_kernel_makes_the_steps_of_rows(options, intercept):
     if intercept == "free" and options:
@@ -273,18 +281,33 @@ def test_batches_hold_different_samples(order, k):
             assert len({epoch.tobytes() for epoch in epochs}) == len(epochs)
 
 
-@pytest.mark.parametrize(("order", "k"), [("uniform", 1), ("uniform", 3), ("permutation", 3)])
+@pytest.mark.parametrize("k", [3, 20])
+def test_independent_batches_repeat_samples(k):
+    """Inventory 0-09 and 0-14: drawn with replacement, so that places of a batch know nothing of each other."""
+    weights, T = np.array([1.0, 2.0, 3.0, 4.0, 10.0]), 20_000
+    batches = drawn("independent", np.arange(5), weights, k, T, seed=2)
+    share = weights / weights.sum()
+    pairs = np.zeros((5, 5))
+    np.add.at(pairs, (batches[:, 0], batches[:, -1]), 1.0 / T)
+    assert np.abs(pairs - np.outer(share, share)).max() <= 5.0 * np.sqrt(0.25 / T)
+    _, _, _, problem = small(n=8)
+    assert Pegasos(batch_size=k, order="independent").start(problem, None).k == k  # also more than there are
+
+
+@pytest.mark.parametrize(("order", "k"), [("uniform", 1), ("uniform", 3), ("permutation", 3), ("independent", 3)])
 def test_frequencies(order, k):
     """In proportion to the weights for single samples, else equal; in a permutation at every place."""
     T, weights = 30_000, np.array([1.0, 2.0, 3.0, 4.0, 10.0])
     batches = drawn(order, np.arange(5), weights, k, T, seed=4)
-    share = weights / weights.sum() if (order, k) == ("uniform", 1) else np.full(5, 0.2)
+    by_weight = order == "independent" or (order, k) == ("uniform", 1)
+    share = weights / weights.sum() if by_weight else np.full(5, 0.2)
     for place in range(k):
         seen = np.bincount(batches[:, place], minlength=5) / T
         assert np.abs(seen - share).max() <= 5.0 * np.sqrt(0.25 / T)
 
 
-@pytest.mark.parametrize(("order", "k"), [("uniform", 1), ("uniform", 2), ("permutation", 1), ("cyclic", 4)])
+@pytest.mark.parametrize(("order", "k"), [("uniform", 1), ("uniform", 2), ("permutation", 1), ("cyclic", 4),
+                                           ("independent", 3)])  # fmt: skip
 def test_the_mean_subgradient_is_the_full_one(order, k):
     """Inventory 0-09: weights enter once, as probabilities or as factors."""
     _, _, s, problem = small(n=8, s=WEIGHTS[:8])
@@ -347,6 +370,7 @@ def test_certifies_a_gap_of_a_hundredth_that_keeps_falling(solver, name, interce
 
 
 @pytest.mark.parametrize("options", [{"order": "uniform"}, {"order": "cyclic"}, {"average": "uniform"},
+                                     {"average": "weighted"}, {"order": "independent", "batch_size": 4},
                                      {"average": "last"}, {"batch_size": 10}, {"step0": None},
                                      {"projection": True}])  # fmt: skip
 def test_every_option_certifies_a_gap(options):
@@ -483,6 +507,43 @@ def test_random_batches_obey_their_bounds(k, projected):
             assert failures <= delta
 
 
+@pytest.mark.parametrize("average", ["uniform", "weighted"])
+def test_independent_weighted_batches_obey_their_bounds(average):
+    """Inventory 0-11, 0-14, 0-15: samples drawn in proportion to their weights, and both averages."""
+    for X, problem in bounded_problems():
+        n, T = len(X), 300
+        s = np.random.default_rng(n).uniform(0.1, 3.0, size=n)
+        problem = replace(problem, s=s)
+        R, lam, optimum = (
+            bounds.largest_row(np.linalg.norm(X, axis=1), s),
+            problem.lam / s.sum(),
+            optimal_value(problem),
+        )
+        errors = []
+        for seed in range(30):
+            w = points_at(Pegasos(4, average=average, order="independent", step0=None, seed=seed), problem, T).w
+            losses = np.maximum(0.0, 1.0 - problem.y * (X @ w))
+            errors.append(0.5 * lam * w @ w + (s @ losses - optimum) / s.sum())
+        assert np.mean(errors) <= bounds.error_after(T, lam, R, point=average)
+        limit = bounds.error_after(T, lam, R, point=average, delta=0.1)
+        assert np.mean(np.array(errors) > limit) <= 0.1
+
+
+def test_a_run_that_is_stopped_at_random_is_good_every_other_time():
+    """Inventory 0-15: lemma 3, with probability 1/2 at most twice the bound of the mean."""
+    rng = np.random.default_rng(0)
+    for X, problem in bounded_problems():
+        R, lam = np.linalg.norm(X, axis=1).max(), problem.lam / len(X)
+        optimum, T, good = optimal_value(problem), 300, []
+        limit = bounds.error_after(T, lam, R, delta=0.5, point="random")
+        assert limit == pytest.approx(2.0 * bounds.error_after(T, lam, R), rel=1e-14)
+        for seed in range(30):
+            solver = Pegasos(average="last", order="independent", step0=None, seed=seed)
+            w = points_at(solver, problem, int(rng.integers(1, T))).w
+            good.append(excess(problem, w, optimum) <= limit)
+        assert np.mean(good) >= 0.5
+
+
 def points_at(solver, problem, T):
     return solver.point(problem, solver.advance(problem, solver.start(problem, None), T))
 
@@ -501,6 +562,21 @@ def test_bounds_are_the_printed_formulas():
         assert bounds.error_after(T, lam, R, delta=1e-4) == pytest.approx(bounds.error_after(T, lam, R) / 1e-4)
 
 
+def test_weights_that_grow_do_without_the_logarithm():
+    """``r_(t+1) <= (1 - 2 / t) r_t + 1 / t^2`` gives ``r_(t+1) <= 1 / t``, which is what the bound needs."""
+    r = 0.0
+    for t in range(1, 200):
+        r = max(1.0 - 2.0 / t, 0.0) * r + 1.0 / t**2
+        assert r <= (1.0 + 1e-12) / t
+    lam, R = 0.01, 2.0
+    for T in (1, 10, 10_000):
+        assert bounds.error_after(T, lam, R, point="weighted") == pytest.approx(2 * 4 * R**2 / (lam * (T + 1)))
+    assert bounds.steps_for(1e-3, lam, R, point="weighted") < 0.5 * bounds.steps_for(1e-3, lam, R)
+    weights = np.array([3.0, 1.0, 0.0])
+    assert bounds.largest_row([1.0, 2.0, 9.0], weights) == 2.0
+    assert bounds.largest_row([1.0, 2.0, 9.0], weights, proportional=False) == 1.5
+
+
 @pytest.mark.parametrize("delta", [None, 0.5, 1e-3])
 @pytest.mark.parametrize("epsilon", [10.0, 0.3, 1e-3])
 @pytest.mark.parametrize(("lam", "R"), [(1e-4, 1.0), (0.2, 3.0), (0.5, 0.1)])
@@ -516,6 +592,10 @@ def test_steps_are_just_enough(lam, R, epsilon, delta):
     (lambda: bounds.error_after(5, 0.1, -1.0), "R=-1.0 must be at least 0"),
     (lambda: bounds.error_after(5, 0.1, 1.0, delta=1.0), "delta=1.0 must be between 0 and 1"),
     (lambda: bounds.steps_for(0.0, 0.1, 1.0), "epsilon=0.0 must be positive"),
+    (lambda: bounds.error_after(5, 0.1, 1.0, point="last"), "point='last' must be one of uniform, weighted, random"),
+    (lambda: bounds.step_in_ball(0, 1.0, 1.0), "k=0 must be at least 1"),
+    (lambda: bounds.error_in_ball(5, 0.0, 1.0), "X=0.0 must be positive"),
+    (lambda: bounds.deviation_over_ball(5, 1.0, 1.0, delta=2.0), "delta=2.0 must be between 0 and 1"),
 ])  # fmt: skip
 def test_bounds_refuse_what_makes_no_sense(call, fragment):
     with pytest.raises(ValueError, match=fragment):

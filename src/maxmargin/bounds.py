@@ -12,18 +12,38 @@ and the iterates are those of online gradient descent on strongly convex functio
     f(w_avg) - f* <= c (1 + ln T) / (2 delta lam T)         then with probability 1 - delta, by Markov's inequality;
     f(w_avg) - f* <= 21 c ln(T / delta) / (lam T)           with probability 1 - delta, if R >= 1 and lam <= 1/4.
 
+Two other points have bounds of their own. Where the run is stopped at random, each of ``w_1, ..., w_T`` as likely as
+any other, the mean of their errors is all that the proof of the second line bounds, so that it and Markov's inequality
+hold for that one iterate: with probability 1/2 it is at most twice as bad (lemma 3). Where ``w_t`` counts in proportion
+to ``t`` in the average, the logarithm goes:
+
+    E f(w_avg) - f* <= 2 c / (lam (T + 1)),
+
+since ``E |w_(t+1) - w*|^2 <= c / (lam^2 t)`` by induction, and the sum over ``t`` of ``t`` times the inequality of one
+step leaves ``lam / 2 sum t |w_(t+1) - w*|^2 + T c / (2 lam)``.
+
 A problem of this library, ``sum_i s_i loss_i + lam_sum |w|^2 / 2``, is ``sum_i s_i`` times such an ``f`` with
 ``lam = lam_sum / sum_i s_i``. Any other loss whose slopes are at most 1 in size obeys the same bounds without
-projection. Unequal weights leave them as they are if samples are drawn in proportion to their weights, one at a time;
-otherwise the norm of row ``i`` counts ``s_i / mean(s)`` times. A penalised intercept is one more column.
+projection. Unequal weights leave them as they are if samples are drawn in proportion to their weights, one at a time or
+independently of each other; otherwise the norm of row ``i`` counts ``s_i / mean(s)`` times (`largest_row`). A penalised
+intercept is one more column.
 
 Reference: Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
-Mathematical Programming 2011, theorem 1 and corollaries 1 and 2.
+Mathematical Programming 2011, theorem 1, corollaries 1 and 2, and lemma 3; Lacoste-Julien, Schmidt, Bach, "A simpler
+approach to obtaining an O(1/t) convergence rate for the projected stochastic subgradient method", 2012.
+
+The last functions are about the smallest loss over a ball, ``min L(w)`` with ``|w| <= B``, where ``L`` is the mean of a
+loss with slopes of at most 1 over rows of norm at most ``X``.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+POINTS = ("uniform", "weighted", "random")
 
 
 def subgradient_bound(lam: float, R: float, *, projected: bool = False) -> float:
@@ -39,7 +59,41 @@ def subgradient_bound(lam: float, R: float, *, projected: bool = False) -> float
     return (math.sqrt(lam) + R) ** 2 if projected else 4.0 * R**2
 
 
-def error_after(T: int, lam: float, R: float, *, projected: bool = False, delta: float | None = None) -> float:
+def largest_row(norms: ArrayLike, weights: ArrayLike | None = None, *, proportional: bool = True) -> float:
+    """``R`` of samples with weights: the largest norm of a row, as often as the row counts.
+
+    Parameters
+    ----------
+    norms : array-like of shape (n_samples,)
+        Norms of the rows, with the column of a penalised intercept.
+    weights : array-like of shape (n_samples,), optional
+        Weights of the samples; equal ones are the default. Rows without weight do not count.
+    proportional : bool
+        Whether samples are drawn in proportion to their weights. Otherwise they are visited equally often, and each
+        counts its weight divided by the mean weight.
+
+    Returns
+    -------
+    float
+        ``R``.
+
+    Examples
+    --------
+    >>> largest_row([1.0, 2.0, 9.0], [3.0, 1.0, 0.0])
+    2.0
+    >>> largest_row([1.0, 2.0, 9.0], [3.0, 1.0, 0.0], proportional=False)
+    1.5
+
+    """
+    lengths = np.asarray(norms, dtype=np.float64)
+    s = np.ones(lengths.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    lengths, s = lengths[s > 0.0], s[s > 0.0]
+    return float((lengths if proportional else lengths * s / s.mean()).max(initial=0.0))
+
+
+def error_after(
+    T: int, lam: float, R: float, *, projected: bool = False, delta: float | None = None, point: str = "uniform"
+) -> float:
     """How far ``f(w_avg)`` is from the optimum after ``T`` steps, at most.
 
     Parameters
@@ -55,6 +109,8 @@ def error_after(T: int, lam: float, R: float, *, projected: bool = False, delta:
     delta : float, optional
         Probability with which the bound may fail. ``None`` gives the bound on the expectation, which is certain if
         every step uses all samples. Otherwise the smaller of Markov's bound and, where it holds, corollary 2's.
+    point : {"uniform", "weighted", "random"}
+        The plain average, the one in which ``w_t`` counts ``t`` times, or one of the iterates, drawn at random.
 
     Returns
     -------
@@ -69,20 +125,28 @@ def error_after(T: int, lam: float, R: float, *, projected: bool = False, delta:
     0.3163
     >>> round(error_after(10**6, 0.1, 1.0, delta=1e-3), 4)  # corollary 2
     0.0174
+    >>> round(error_after(1000, 0.1, 1.0, point="weighted"), 4)  # no logarithm
+    0.0799
+    >>> round(error_after(1000, 0.1, 1.0, delta=0.5, point="random"), 4)  # lemma 3
+    0.3163
 
     """
     _check(T >= 1, "T", T, "at least 1")
+    _check(point in POINTS, "point", point, f"one of {', '.join(POINTS)}")
     c = subgradient_bound(lam, R, projected=projected)
-    expected = c * (1.0 + math.log(T)) / (2.0 * lam * T)
+    of_all = 2.0 / (T + 1) if point == "weighted" else (1.0 + math.log(T)) / (2.0 * T)
+    expected = c * of_all / lam
     if delta is None:
         return expected
     _check(0.0 < delta < 1.0, "delta", delta, "between 0 and 1")
-    if R >= 1.0 and lam <= 0.25 and T >= 3:
+    if point == "uniform" and R >= 1.0 and lam <= 0.25 and T >= 3:
         return min(expected / delta, 21.0 * c * math.log(T / delta) / (lam * T))
     return expected / delta
 
 
-def steps_for(epsilon: float, lam: float, R: float, *, projected: bool = False, delta: float | None = None) -> int:
+def steps_for(
+    epsilon: float, lam: float, R: float, *, projected: bool = False, delta: float | None = None, point: str = "uniform"
+) -> int:
     """The fewest steps ``T`` for which `error_after` is at most ``epsilon``.
 
     It grows like ``c / (lam epsilon)`` but for a logarithm, and does not depend on the number of samples.
@@ -91,7 +155,7 @@ def steps_for(epsilon: float, lam: float, R: float, *, projected: bool = False, 
     ----------
     epsilon : float
         How far ``f(w_avg)`` may be from the optimum.
-    lam, R, projected, delta
+    lam, R, projected, delta, point
         As for `error_after`.
 
     Returns
@@ -111,7 +175,7 @@ def steps_for(epsilon: float, lam: float, R: float, *, projected: bool = False, 
     _check(epsilon > 0.0, "epsilon", epsilon, "positive")
 
     def enough(T: int) -> bool:
-        return error_after(T, lam, R, projected=projected, delta=delta) <= epsilon
+        return error_after(T, lam, R, projected=projected, delta=delta, point=point) <= epsilon
 
     high = 1
     while not enough(high):
@@ -123,6 +187,52 @@ def steps_for(epsilon: float, lam: float, R: float, *, projected: bool = False, 
     return high
 
 
-def _check(right: bool, name: str, value: float, what: str) -> None:
+def step_in_ball(k: int, X: float, B: float) -> float:
+    """``B / (X sqrt(k))``, the constant length of ``k`` steps of projected stochastic gradient descent over a ball.
+
+    >>> step_in_ball(100, 2.0, 1.0)
+    0.05
+    """
+    _check(k >= 1, "k", k, "at least 1")
+    _check(X > 0.0, "X", X, "positive")
+    _check(B >= 0.0, "B", B, "at least 0")
+    return B / (X * math.sqrt(k))
+
+
+def error_in_ball(k: int, X: float, B: float) -> float:
+    """``X B / sqrt(k)``: how far the mean of ``k`` iterates is from the smallest loss over a ball, in expectation.
+
+    Each step of length `step_in_ball` goes along the slope at a sample that is drawn at random, and back into the ball.
+    From the training samples it holds for the mean over these; with fresh samples, each used once, for the mean over
+    all that there could be, where ``B`` may be the norm of whatever point one compares with. The distance to it,
+    ``B`` at first, falls in every step by ``2 step`` times the excess, but for ``step^2 X^2``.
+
+    >>> error_in_ball(10_000, 1.0, 3.0)
+    0.03
+    """
+    return X * X * step_in_ball(k, X, B)
+
+
+def deviation_over_ball(m: int, X: float, B: float, delta: float | None = None) -> float:
+    """How far the mean loss of ``m`` samples may be from that of all that there could be, for all ``|w| <= B`` at once.
+
+    Without ``delta`` it is ``2 X B / sqrt(m)``, a bound on the expectation of the largest difference on either side,
+    by symmetrisation and contraction. With it, and for a loss that at zero is at most 1, the difference on both sides
+    is with probability ``1 - delta`` at most ``2 X B / sqrt(m) + (1 + X B) sqrt(log(2 / delta) / (2 m))``. The excess
+    of the minimiser over the ball obeys the first bound as well, in expectation.
+
+    Reference: Bartlett, Mendelson, "Rademacher and Gaussian complexities", JMLR 2002, theorem 8 and lemma 22.
+
+    >>> deviation_over_ball(10_000, 1.0, 3.0), round(deviation_over_ball(10_000, 1.0, 3.0, delta=0.05), 4)
+    (0.06, 0.1143)
+    """
+    expected = 2.0 * error_in_ball(m, X, B)
+    if delta is None:
+        return expected
+    _check(0.0 < delta < 1.0, "delta", delta, "between 0 and 1")
+    return expected + (1.0 + X * B) * math.sqrt(math.log(2.0 / delta) / (2.0 * m))
+
+
+def _check(right: bool, name: str, value: object, what: str) -> None:
     if not right:
         raise ValueError(f"{name}={value!r} must be {what}.")

@@ -7,11 +7,12 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.protocols import Array, Float, Index
 
-CYCLIC, PERMUTATION, UNIFORM = 0, 1, 2
+CYCLIC, PERMUTATION, UNIFORM, INDEPENDENT = 0, 1, 2, 3
 GAMMA, FIRST, SECOND = (  # the odd numbers of splitmix64
     np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB),
 )  # fmt: skip
 ORDERS = {"cyclic": CYCLIC, "permutation": PERMUTATION, "uniform": UNIFORM}
+BATCH_ORDERS = {**ORDERS, "independent": INDEPENDENT}
 
 
 def seeded(seed: int) -> Array:
@@ -26,18 +27,24 @@ def cumulative(weights: Float) -> Float:
 
 @compiled
 def draw_batches(order: int, rows: Index, sums: Float, position: int, random: Array, batches: Index) -> int:
-    """Fill every row of ``batches`` with different members of ``rows``; return the position in the present epoch.
+    """Fill every row of ``batches`` with members of ``rows``; return the position in the present epoch.
 
     Cyclic and permuted epochs visit each member once, in the given or in a new random order; a batch may end one epoch
-    and begin the next. Uniform batches do not depend on each other. With ``sums``, the cumulative weights of the
-    members, and batches of one, a member is drawn with a probability in proportion to its weight; all are equally
-    likely otherwise. Start with ``position = rows.size``. Sets: ``batches, random``, and the order of ``rows``.
+    and begin the next. Uniform batches do not depend on each other. All these batches hold different members. In
+    independent batches no member depends on another one, so that some may occur twice. With ``sums``, the cumulative
+    weights of the members, these and uniform batches of one draw a member with a probability in proportion to its
+    weight; all are equally likely otherwise. Start with ``position = rows.size``. Sets: ``batches, random``, and the
+    order of ``rows``.
     """
     n, k = rows.shape[0], batches.shape[1]
     for m in range(batches.shape[0]):
         batch = batches[m]
-        if order == UNIFORM and sums.shape[0] > 0:
-            batch[0] = rows[np.searchsorted(sums, _fraction(random) * sums[n - 1], side="right")]
+        if order == INDEPENDENT or (order == UNIFORM and sums.shape[0] > 0):
+            for j in range(k):
+                if sums.shape[0] > 0:
+                    batch[j] = rows[np.searchsorted(sums, _fraction(random) * sums[n - 1], side="right")]
+                else:
+                    batch[j] = rows[below(n, random)]
         elif order == UNIFORM:
             batch[:] = draw(rows, k, random)
         else:

@@ -31,6 +31,8 @@ class Setting(NamedTuple):
     kappa: float  # entry in the column of the intercept
     centre: float  # of the intercept
     radius: float  # infinite without projection
+    share: float  # of every iterate in their sum, and what of it grows with t
+    growth: float
 
 
 class Iterate(NamedTuple):
@@ -90,7 +92,7 @@ class Addends(Protocol):
 @compiled
 def take_steps(
     vectors: Addends, slot: Index, setting: Setting, iterate: Iterate,
-    batches: Index, first: int, t: int, averaging: float,
+    batches: Index, first: int, t: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Steps on ``batches[first:]``, where ``t`` steps were made before ``batches[0]``.
 
@@ -98,6 +100,7 @@ def take_steps(
     """
     q, v, total, seen, scalars = iterate
     known, kappa, measured = setting.known, setting.kappa, setting.radius < np.inf
+    share, growth = setting.share, setting.growth
     a, c, h, sq, count = scalars[A], scalars[C], scalars[H], scalars[SQ], scalars[COUNT]
     k = batches.shape[1]
     g = np.empty(k)
@@ -111,10 +114,11 @@ def take_steps(
                 waiting = i
         if waiting >= 0:
             break
-        c += averaging * a
-        count += averaging
         done += 1
         time = setting.t0 + t + done
+        weight = share + growth * time
+        c += weight * a
+        count += weight
         eta, shrink = 1.0 / (setting.lam * time), 1.0 - 1.0 / time
         a *= shrink
         sq *= shrink * shrink
@@ -152,9 +156,7 @@ def take_steps(
 
 
 @compiled
-def take_steps_by_four(
-    vectors: DenseVectors, setting: Setting, iterate: Iterate, batches: Index, t: int, averaging: float
-) -> None:
+def take_steps_by_four(vectors: DenseVectors, setting: Setting, iterate: Iterate, batches: Index, t: int) -> None:
     """What `take_steps` does with single samples and without projection, as long as nothing has to be folded.
 
     A step has to wait for the one before. But four of them need only the products of their rows with the present ``v``
@@ -164,7 +166,7 @@ def take_steps_by_four(
     X, known = vectors.X, setting.known
     v, total, seen, scalars = iterate.v, iterate.total, iterate.seen, iterate.scalars
     loss, kappa, centre = setting.loss, setting.kappa, setting.centre
-    column, lam = kappa * kappa, setting.lam
+    column, lam, share, growth = kappa * kappa, setting.lam, setting.share, setting.growth
     done, steps = 0, batches.shape[0]
     while done < steps:
         a0, c0, h, h_total, count = scalars[A], scalars[C], scalars[H], scalars[H_TOTAL], scalars[COUNT]
@@ -176,10 +178,11 @@ def take_steps_by_four(
             a2 = a1 * (1.0 - r2)
             a3 = a2 * (1.0 - r3)
             a4 = a3 * (1.0 - r4)
-            c1 = c0 + averaging * a0
-            c2 = c1 + averaging * a1
-            c3 = c2 + averaging * a2
-            c4 = c3 + averaging * a3
+            first = share + growth * (time + 1.0)
+            c1 = c0 + first * a0
+            c2 = c1 + (first + growth) * a1
+            c3 = c2 + (first + 2.0 * growth) * a2
+            c4 = c3 + (first + 3.0 * growth) * a3
             if a4 < SMALLEST_SCALE or c4 > LARGEST_SHARE * a4 * (count + 1.0):
                 break
             i1, i2, i3, i4 = batches[done, 0], batches[done + 1, 0], batches[done + 2, 0], batches[done + 3, 0]
@@ -196,7 +199,7 @@ def take_steps_by_four(
             g4 = -loss.slope(z4 + g3 * (a3 * u3 * (x34 + column)), known[i4, Y])
             s1, s2, s3, s4 = u1 * g1, u2 * g2, u3 * g3, u4 * g4
             add_four(X, i1, i2, i3, i4, s1, s2, s3, s4, v)
-            if averaging > 0.0:  # the sum of the iterates so far does not change
+            if first > 0.0:  # the sum of the iterates so far does not change
                 add_four(X, i1, i2, i3, i4, -c1 * s1, -c2 * s2, -c3 * s3, -c4 * s4, total)
             h += kappa * ((s1 + s2) + (s3 + s4))
             h_total -= kappa * ((c1 * s1 + c2 * s2) + (c3 * s3 + c4 * s4))
@@ -206,12 +209,12 @@ def take_steps_by_four(
             _note(seen, i4, g4)
             added += int(g1 != 0.0) + int(g2 != 0.0) + int(g3 != 0.0) + int(g4 != 0.0)
             a0, c0 = a4, c4
-            count += 4.0 * averaging
+            count += 4.0 * first + 6.0 * growth
             done += 4
         scalars[A], scalars[C], scalars[H], scalars[H_TOTAL], scalars[COUNT] = a0, c0, h, h_total, count
         scalars[ADDED] += added
         if done < steps:
-            take_steps(vectors, ALL_PRESENT, setting, iterate, batches[: done + 1], done, t, averaging)
+            take_steps(vectors, ALL_PRESENT, setting, iterate, batches[: done + 1], done, t)
             done += 1
 
 
@@ -236,13 +239,14 @@ def _fold(q: Float, v: Float, total: Float, a: float, c: float) -> None:
 
 def best_offset(vectors: Addends, setting: Setting, iterate: Iterate, batches: Index) -> float:
     """``t_0 = 1 / (lam eta_0)`` for the ``eta_0`` with which steps on the batches end at the lowest value."""
-    setting = setting._replace(radius=1e150)  # so large that nothing is projected; but the norm is measured
+    # A radius so large that nothing is projected; but the norm is measured.
+    setting = setting._replace(radius=1e150, share=0.0, growth=0.0)
     unused = {name: np.zeros_like(getattr(iterate, name)) for name in ("q", "total", "seen")}  # only written to
 
     def value(eta: float) -> float:
         trial = iterate._replace(v=iterate.v.copy(), scalars=iterate.scalars.copy(), **unused)
         tried = setting._replace(t0=1.0 / (setting.lam * eta))
-        take_steps(vectors, ALL_PRESENT, tried, trial, batches, 0, 0, 0.0)
+        take_steps(vectors, ALL_PRESENT, tried, trial, batches, 0, 0)
         return _value(vectors, tried, trial, batches)
 
     size = float(setting.squares[batches].mean()) * float(setting.known[batches, FACTOR].mean())

@@ -71,7 +71,7 @@ class KernelPegasos(Pegasos):
         vectors = GramVectors(cache.rows, cache.slot)
         while done < batches.shape[0]:
             done, waiting = take_steps(
-                vectors, cache.slot, state.setting, state.iterate, batches, done, state.iterations, self._averaging
+                vectors, cache.slot, state.setting, state.iterate, batches, done, state.iterations
             )
             if waiting >= 0:
                 cache.fetch(self._wanted(problem, state, cache, waiting, batches[done : done + FETCHED]))

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from maxmargin.numerics.sampling import ORDERS, cumulative, draw_batches, seeded
+from maxmargin.numerics.sampling import BATCH_ORDERS, cumulative, draw_batches, seeded
 from maxmargin.operators.row_cache import RowCache
 from maxmargin.operators.vectors import DenseVectors
 from maxmargin.problems.point import Point
@@ -32,7 +32,7 @@ from maxmargin.solvers.windows import Window, mean_slopes
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
 MAX_STEPS_PER_ROUND = 100_000
 STEP_WORK = 20  # multiplications that one visit costs besides those with the row
-AVERAGES = ("uniform", "suffix", "last")
+AVERAGES = ("uniform", "weighted", "suffix", "last")
 MOST_HALVINGS = 100  # of dual variables that are too large
 PROBED = 1000  # samples on which the first step is tried, and the visits of a trial
 
@@ -45,16 +45,19 @@ class Pegasos(Solver[Problem, "PegasosState"]):
     ``sum_i s_i loss(...) + ...`` divided by ``sum_i s_i``, and ``lam`` is divided with it. The slopes of the loss must
     be bounded: hinge, Huber hinge, logistic, epsilon-insensitive. Any intercept.
 
-    Method: step ``t`` looks at a batch ``A_t`` of ``k = batch_size`` different samples (all, if there are fewer):
+    Method: step ``t`` looks at a batch ``A_t`` of ``k = batch_size`` samples, different ones (all, if there are fewer)
+    unless they are drawn independently of each other:
 
         w <- (1 - eta_t lam) w - (eta_t / k) sum_(i in A_t) c_i slope(x_i.w + b, y_i) x_i,  eta_t = 1 / (lam (t_0 + t))
 
     and with ``projection`` scales ``w`` into the ball that holds the optimum, of radius ``sqrt(f(0) / lam)``, which is
     ``1 / sqrt(lam)`` for the hinge. ``step0=None`` is the textbook's ``t_0 = 0``. With ``"probe"``, the practical form,
-    ``eta_0 = 1 / (lam t_0)`` is the step with which a thousand visits of some samples end best. ``order="uniform"``
-    with ``k = 1`` draws sample ``i`` with probability ``p_i`` and has ``c_i = 1``; the others visit every sample
-    equally often, so that it has to count ``c_i = n p_i`` times. The point is the last iterate, or the average of all
-    ``w_1, ..., w_t``, or of the last half to three quarters of them (``"suffix"``).
+    ``eta_0 = 1 / (lam t_0)`` is the step with which a thousand visits of some samples end best.
+    ``order="independent"`` draws every member of a batch anew, sample ``i`` with probability ``p_i``, so that it may
+    occur twice, and has ``c_i = 1``: the i.i.d. batches of the theory. With ``k = 1``, ``order="uniform"`` is the same;
+    the others visit every sample equally often, so that it has to count ``c_i = n p_i`` times. The point is the last
+    iterate, or the average of all ``w_1, ..., w_t``, in equal parts (``"uniform"``) or ``w_t`` in proportion to
+    ``t_0 + t`` (``"weighted"``), or of the last half to three quarters of them (``"suffix"``).
 
     A penalised intercept is one more column. A free one is a penalised one around a centre that follows whenever ``t``
     has doubled; in the end the best intercept for ``w`` is taken. The dual variable of a sample is ``s_i`` times the
@@ -70,7 +73,8 @@ class Pegasos(Solver[Problem, "PegasosState"]):
 
     Reference: Shalev-Shwartz, Singer, Srebro, Cotter, "Pegasos: primal estimated sub-gradient solver for SVM",
     Mathematical Programming 2011, figures 1 and 2; Bottou, "Stochastic gradient descent tricks", 2012, for the probed
-    step; Rakhlin, Shamir, Sridharan, "Making gradient descent optimal", ICML 2012, for the suffix.
+    step; Rakhlin, Shamir, Sridharan, "Making gradient descent optimal", ICML 2012, for the suffix; Lacoste-Julien,
+    Schmidt, Bach, "A simpler approach to obtaining an O(1/t) convergence rate", 2012, for weights that grow.
     """
 
     batch_size: int = 1
@@ -86,7 +90,7 @@ class Pegasos(Solver[Problem, "PegasosState"]):
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size!r} must be at least 1.")
-        check_options(self, average=AVERAGES, order=ORDERS, step0=(None, "probe"))
+        check_options(self, average=AVERAGES, order=BATCH_ORDERS, step0=(None, "probe"))
 
     @classmethod
     def with_hints(cls, hints: Mapping[str, object]) -> Self:
@@ -110,8 +114,9 @@ class Pegasos(Solver[Problem, "PegasosState"]):
     def start(self, problem: Problem, warm: Point | None) -> PegasosState:
         """Zero, or the dual variables of a point."""
         n, rows = problem.y.size, np.flatnonzero(problem.s > 0.0)
-        k = max(1, min(self.batch_size, rows.size))
-        proportional = self.order == "uniform" and k == 1
+        independent = self.order == "independent"
+        k = self.batch_size if independent else max(1, min(self.batch_size, rows.size))
+        proportional = independent or (self.order == "uniform" and k == 1)
         squares, width = self._squares_and_width(problem)
         free, kappa = problem.free_intercept, problem.penalised_column
         if free:
@@ -127,6 +132,8 @@ class Pegasos(Solver[Problem, "PegasosState"]):
                 kappa=kappa,
                 centre=_first_intercept(problem, rows) if free else 0.0,
                 radius=math.sqrt(problem.losses(np.zeros(n)) / problem.lam) if self.projection else math.inf,
+                share=float(self.average in ("uniform", "suffix")),
+                growth=float(self.average == "weighted"),
             ),
             iterate=Iterate.at_zero(n, width, expanded=problem.kernelised),
             rows=rows,
@@ -153,13 +160,13 @@ class Pegasos(Solver[Problem, "PegasosState"]):
         while left > 0:
             batches = np.empty((min(left, state.window_end - state.iterations), state.k), dtype=np.int64)
             state.position = draw_batches(
-                ORDERS[self.order], state.rows, state.sums, state.position, state.random, batches
+                BATCH_ORDERS[self.order], state.rows, state.sums, state.position, state.random, batches
             )
             self._run(problem, state, batches)
             left -= batches.shape[0]
             state.iterations += batches.shape[0]
             if state.iterations == state.window_end:
-                state.end_window(keep_sum=self.average == "uniform")
+                state.end_window(keep_sum=self.average in ("uniform", "weighted"))
                 if problem.free_intercept:
                     state.move_centre()
         return state
@@ -208,11 +215,9 @@ class Pegasos(Solver[Problem, "PegasosState"]):
     def _run(self, problem: Problem, state: PegasosState, batches: Index) -> None:
         vectors = problem.rows.vectors
         if isinstance(vectors, DenseVectors) and state.k == 1 and not self.projection:
-            take_steps_by_four(vectors, state.setting, state.iterate, batches, state.iterations, self._averaging)
+            take_steps_by_four(vectors, state.setting, state.iterate, batches, state.iterations)
         else:
-            take_steps(
-                vectors, ALL_PRESENT, state.setting, state.iterate, batches, 0, state.iterations, self._averaging
-            )
+            take_steps(vectors, ALL_PRESENT, state.setting, state.iterate, batches, 0, state.iterations)
         state.passes += batches.size / state.rows.size
 
     def _probe(self, problem: Problem, state: PegasosState) -> float:
@@ -220,17 +225,13 @@ class Pegasos(Solver[Problem, "PegasosState"]):
         batches = self._probe_batches(problem, state, PROBED)
         return best_offset(problem.rows.vectors, state.setting, state.iterate, batches)
 
-    @property
-    def _averaging(self) -> float:
-        return 0.0 if self.average == "last" else 1.0
-
     def _probe_batches(self, problem: Problem, state: PegasosState, count: int) -> Index:
         """Batches of some samples, chosen at random even if the order is not: they may be sorted by their labels."""
         size = min(max(count, state.k), state.rows.size)
         some = np.random.default_rng(self.seed).choice(state.rows, size, replace=False)
         sums = cumulative(problem.s[some]) if state.sums.size else state.sums
         batches = np.empty((max(PROBED // state.k, 8), state.k), dtype=np.int64)
-        draw_batches(ORDERS[self.order], some, sums, some.size, state.random.copy(), batches)
+        draw_batches(BATCH_ORDERS[self.order], some, sums, some.size, state.random.copy(), batches)
         return batches
 
 
