@@ -91,7 +91,7 @@ seconds_working = _compiling.outside  # a clock for time limits: it stands still
 class Compiled:
     """A loop that becomes machine code at its first call."""
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+    def __init__(self, function: Callable[..., object], **options: object) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self._options = options
@@ -112,7 +112,7 @@ class Compiled:
         # Numba asks a global for this attribute to type it, so one loop can call another.
         return self.dispatcher._numba_type_
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         if PLAIN:
             return self.function(*arguments)
         if _unregistered:
@@ -191,17 +191,17 @@ def smaller(x: Any, y: Any) -> Any:
     return x if x < y else y
 
 
-def by_precision(double: Callable[[Any], Any], single: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def by_precision(double: Callable[[float], float], single: Callable[..., Any]) -> Callable[[float], float]:
     """A function of one number ``x`` with two bodies: ``single`` if it is a float32, ``double`` otherwise."""
 
     @functools.wraps(double)
-    def choose(x: Any) -> Any:
+    def choose(x: float) -> float:
         return (single if getattr(x, "dtype", None) == "float32" else double)(x)
 
     def register() -> None:
         from numba import extending, types
 
-        def body(x: Any) -> Any:
+        def body(x: object) -> object:
             chosen: Any = single if x == types.float32 else double
             return chosen.function
 
@@ -217,13 +217,13 @@ def _register_extremes() -> None:
     from llvmlite import ir
     from numba import extending, types
 
-    def vectorise(function: Any, name: str) -> None:
+    def vectorise(function: object, name: str) -> None:
         @extending.intrinsic  # type: ignore[untyped-decorator]
         def extreme(context: Any, x: Any, y: Any) -> Any:
             if x != y or not isinstance(x, types.Float):
                 return None
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> object:
                 number = context.get_value_type(signature.return_type)
                 function_type = ir.FunctionType(number, [number, number])
                 instruction = builder.module.declare_intrinsic(name, [number], function_type)
@@ -231,7 +231,7 @@ def _register_extremes() -> None:
 
             return x(x, y), generate
 
-        def body(x: Any, y: Any) -> Any:
+        def body(x: object, y: object) -> object:
             return lambda x, y: extreme(x, y)
 
         extending.overload(function, strict=False)(body)
@@ -251,7 +251,7 @@ def _register_prefetch() -> None:
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
     def touch(context: Any, array: Any, i: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> object:
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
             function_type = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
@@ -262,17 +262,17 @@ def _register_prefetch() -> None:
 
         return types.void(array, types.intp), generate
 
-    def body(array: Any, i: Any) -> Any:
+    def body(array: object, i: object) -> object:
         return lambda array, i: touch(array, i)
 
     extending.overload(prefetch, strict=False)(body)
 
 
-_OVERLOAD_OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
+_OVERLOAD_OPTIONS: dict[str, object] = {"fastmath": FAST, "error_model": "numpy"}
 _unregistered += [_register_extremes, _register_prefetch]
 
 
-def _make_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+def _make_dispatcher(function: Callable[..., object], options: dict[str, object]) -> Any:
     import numba
 
     _register_all()
@@ -288,11 +288,11 @@ def _make_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> A
     return dispatcher
 
 
-def _metered(function: Callable[..., Any]) -> Callable[..., Any]:
+def _metered(function: Callable[..., object]) -> Callable[..., object]:
     """Numba's dispatchers call their ``compile`` for types that they have not met, and that looks on the disk first."""
 
     @functools.wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: object, **options: object) -> Any:
         with _compiling:
             return function(*arguments, **options)
 
@@ -318,17 +318,17 @@ def _cache_class() -> Any:
     IndexDataCacheFile: Any = caching.IndexDataCacheFile
 
     class FileNamedByItsContent(IndexDataCacheFile):  # type: ignore[misc]
-        def save(self, key: Any, data: Any) -> None:
+        def save(self, key: object, data: object) -> None:
             name = f"{self._index_name.removesuffix('.nbi')}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
             self._save_data(name, data)
             self._save_index({**self._load_index(), key: name})
 
     class FingerprintedCache(FunctionCache):  # type: ignore[misc]
-        def __init__(self, function: Any) -> None:
+        def __init__(self, function: object) -> None:
             super().__init__(function)
             self._cache_file.__class__ = FileNamedByItsContent
 
-        def _index_key(self, sig: Any, codegen: Any) -> Any:
+        def _index_key(self, sig: Any, codegen: object) -> object:
             _, magic, hashes = super()._index_key(sig, codegen)
             names = [_describe(argument) for argument in getattr(sig, "args", sig)]
             modules = {self._py_func.__module__, *(part for name in names for part in name.split("|")[1::2])}
@@ -405,7 +405,7 @@ def _register_method(name: str, parameters: tuple[str, ...]) -> None:
 
     overload_method: Any = extending.overload_method
 
-    def choose(self: Any, *_: Any) -> Any:
+    def choose(self: Any, *_: object) -> object:
         return vars(self.instance_class).get(name)
 
     choose.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class DistributedNuSVC(DistributedClassifier):
             nu = nu_of_cap(self.cap, float(plan.communicator.allreduce(np.array([task.s.sum()]))[0]))
         return nu_classification(operator, task.y, task.s, nu)
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         return nu_function(problem, solution.point)
 
     def _nus(self, name: Callable[[int], str], sides: Float) -> tuple[Float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,7 +94,7 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
         precompute: bool | str | ArrayLike = "auto",
         max_iter: int | None = None,
         tol: float = 1e-4,
-        cv: Any = None,
+        cv: object = None,
         copy_X: bool = True,
         verbose: bool | int = 0,
         n_jobs: int | None = None,

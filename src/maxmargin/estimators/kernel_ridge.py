@@ -36,6 +36,7 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index, Operator
+from maxmargin.solvers.choice import AnyProblem
 from maxmargin.threads import workers_for
 
 
@@ -224,7 +225,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         k = next(k for k, one in enumerate(plan.tasks) if one is task)
         return Problem(operator, task.y, Squared(), L2(2.0 * float(self._alphas[k])), task.s, None)
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         return Function(solution.point.w, 0.0, solution.point.w)
 
     def _keep(self, plan: Plan, solved: Results) -> None:

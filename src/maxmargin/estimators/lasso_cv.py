@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,7 +90,7 @@ class LassoCV(CrossValidatedSparseRegressor):
         max_iter: int | None = None,
         tol: float = 1e-4,
         copy_X: bool = True,
-        cv: Any = None,
+        cv: object = None,
         verbose: bool | int = 0,
         n_jobs: int | None = None,
         positive: bool = False,

@@ -215,7 +215,7 @@ def enet_path(
 
 
 def _checked(
-    model: ElasticNet, X: Any, y: Any, sample_weight: Any, alphas: Any, eps: float
+    model: ElasticNet, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None, alphas: Any, eps: float
 ) -> tuple[Chain, Float, Float]:
     """The chain of fits, the weights of the samples, and the strengths in falling order."""
     began = seconds_working()

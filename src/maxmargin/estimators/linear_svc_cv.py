@@ -84,7 +84,7 @@ class LinearSVCCV(ClassifierMixin, Selection):
         intercept_scaling: float = 1,
         class_weight: ClassWeight = None,
         intercept: str | None = "auto",
-        cv: Any = None,
+        cv: object = None,
         scoring: str | Callable[..., float] | None = None,
         rule: str = "best",
         tol: float = 1e-4,

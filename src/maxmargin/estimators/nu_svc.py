@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -222,7 +222,7 @@ shape_fit_, n_features_in_, feature_names_in_
         nu = self.nu if self.cap is None else nu_of_cap(self.cap, float(task.s.sum()))
         return nu_classification(operator, task.y, task.s, nu)
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         return nu_function(problem, solution.point)
 
     def _keep(self, plan: Plan, solved: Results) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
+from maxmargin.operators import Gram
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array
+from maxmargin.protocols import Array, Operator
+from maxmargin.solvers.choice import AnyProblem
 
 
 class NuSVR(KernelRegressor):
@@ -156,10 +158,11 @@ feature_names_in_
         above = np.maximum(above, below)
         return Reading(0.5 * (above + below), 0.5 * (above - below))
 
-    def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> BoxQP:
+        assert isinstance(operator, Gram)
         return nu_regression(operator, task.y, task.s, self.nu)
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The expansion over the samples, the intercept, and half the width of the tube."""
         above, below = map(float, multipliers(problem, solution.point))  # b + epsilon, b - epsilon
         above, w = max(above, below), solution.point.w

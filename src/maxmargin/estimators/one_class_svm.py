@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +20,11 @@ from maxmargin.estimators._machinery.problems import multipliers, one_class
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators import ChunkedMatrix, Gram, Matrix, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Float
+from maxmargin.protocols import Array, Float, Operator
+from maxmargin.solvers.choice import AnyProblem
 from maxmargin.threads import workers_for
 
 ON_THE_EDGE = 1e-12
@@ -222,10 +223,11 @@ n_features_in_, feature_names_in_
         b = found.multipliers[:, 0]
         return Reading(b + ON_THE_EDGE * np.abs(b), np.ones(1))
 
-    def _problem(self, operator: Any, task: Task, plan: Plan) -> BoxQP:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> BoxQP:
+        assert isinstance(operator, Gram)
         return one_class(operator, task.s, self.nu)
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The expansion over the samples and minus the threshold, which is lowered by a rounding error.
 
         The support vectors that define the threshold lie on it; so they count as inside, whatever order they are in.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -177,7 +177,7 @@ class Ridge(LeastSquaresRegressor):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _adapt(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _adapt(self, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         """Add to the sums, and solve. Sets: the fitted attributes."""
         began, kept = seconds_working(), vars(self).get("_moments")
         validate_parameters(self)

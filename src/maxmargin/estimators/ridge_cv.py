@@ -113,7 +113,7 @@ class RidgeCV(LeastSquaresRegressor):
         *,
         fit_intercept: bool = True,
         scoring: str | Callable[..., float] | None = None,
-        cv: Any = None,
+        cv: object = None,
         gcv_mode: str | None = None,
         store_cv_results: bool = False,
         alpha_per_target: bool = False,
@@ -160,7 +160,9 @@ class RidgeCV(LeastSquaresRegressor):
         rows = Rows(refuse_chunks(plan.X, "Leaving out samples", "use Ridge"), plan.workers)
         intercept: Intercept = "free" if self.fit_intercept else None
         Y = np.column_stack([task.y for task in plan.tasks])
-        spectrum = Spectrum(Problem(rows, Y[:, 0], Squared(), L2(1.0), plan.weights, intercept), self._method)
+        spectrum = Spectrum(
+            Problem(rows, Y[:, 0], Squared(), L2(1.0), plan.weights, intercept), of_rows=self.gcv_mode == "svd"
+        )
         T = Y - (plan.weights @ Y) / plan.weights.sum() if self.fit_intercept else Y
         scores, kept = [], []
         for alpha in alphas.tolist():
@@ -176,10 +178,6 @@ class RidgeCV(LeastSquaresRegressor):
         self.best_score_ = np.take_along_axis(table, best[None], 0)[0] if several else float(table[best])
         if self.store_cv_results:
             self.cv_results_ = np.stack(kept, axis=-1)
-
-    @property
-    def _method(self) -> str:
-        return "svd" if self.gcv_mode == "svd" else "eigen"
 
     @np.errstate(all="ignore")  # what is infinite is not chosen
     def _score_of(self, errors: Float, Y: Float, root: Float, sample_weight: ArrayLike | None) -> tuple[Float, Any]:

@@ -94,7 +94,7 @@ objective_, dual_objective_, status_, n_iter_
         kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
         coef0: float = 0.0,
-        cv: Any = None,
+        cv: object = None,
         scoring: str | Callable[..., float] | None = None,
         rule: str = "best",
         class_weight: ClassWeight = None,

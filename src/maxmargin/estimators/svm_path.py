@@ -112,7 +112,7 @@ class SVMPath:
         """Labels of samples by the model of a value of C, or by each of several: a column for each."""
         return np.asarray(self.model.classes_[(self.decision_function(X, C) > 0.0).astype(int)])
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Array | None = None) -> Array:
         """Coefficients, margin, training error and support vectors along C; needs matplotlib.
 
         Parameters

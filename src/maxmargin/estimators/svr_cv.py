@@ -78,7 +78,7 @@ dual_objective_, status_, n_iter_
         kernel: str | Callable[..., Array] = "rbf",
         degree: int = 3,
         coef0: float = 0.0,
-        cv: Any = None,
+        cv: object = None,
         scoring: str | Callable[..., float] | None = None,
         rule: str = "best",
         tol: float = 1e-3,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
 from sklearn.utils._metadata_requests import MetadataRouter, MethodMapping, _raise_for_params
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
@@ -101,7 +102,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(splitter=check_cv(self.cv), method_mapping=mapping)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         return tags
@@ -121,7 +122,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
     def _strengths(self) -> tuple[float, float]:
         return float(self.alpha_), float(self._chosen_ratio)
 
-    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task, whose strength cross-validation chooses. Sets: what is known of the paths."""
         self._deadline = math.inf if self.max_time is None else seconds_working() + self.max_time
         plan = super()._divide(X, y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y, sample_weight)
@@ -141,7 +142,7 @@ class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
         self._choose(ratios, grids, [walked[k] for k in range(len(folds))])
         return plan
 
-    def _splits(self, X: Any, y: Array, sample_weight: Any) -> Any:
+    def _splits(self, X: Any, y: Array, sample_weight: ArrayLike | None) -> Any:
         """Which samples are fitted, and which are left out."""
         given: dict[str, Any] = {}
         if _routing_enabled():

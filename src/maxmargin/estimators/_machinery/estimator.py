@@ -8,8 +8,10 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
@@ -21,15 +23,16 @@ from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints, validate_parameters
 from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Results, Solved, realise, worst
 from maxmargin.loop.solution import Solution
+from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.point import Status
-from maxmargin.protocols import Operator
+from maxmargin.protocols import Array, Operator
 from maxmargin.solvers import refuse_wrong_options
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
-NU_CONSTRAINT: list[Any] = [Interval(Real, 0.0, 1.0, closed="right")]
-CLASS_WEIGHT_CONSTRAINT: list[Any] = [StrOptions({"balanced"}), dict, None]
-INTERCEPT_CONSTRAINT: list[Any] = [StrOptions({"auto", "free", "penalised"}), None]
+NU_CONSTRAINT: list[object] = [Interval(Real, 0.0, 1.0, closed="right")]
+CLASS_WEIGHT_CONSTRAINT: list[object] = [StrOptions({"balanced"}), dict, None]
+INTERCEPT_CONSTRAINT: list[object] = [StrOptions({"auto", "free", "penalised"}), None]
 FIT_CONSTRAINTS: Constraints = {
     "tol": [POSITIVE],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
@@ -63,7 +66,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """Keep the parameters of ``__init__``, its local variables, as they are."""
         self.__dict__.update((name, value) for name, value in parameters.items() if name not in ("self", "__class__"))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit(self, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Self:
         """Check and plan, pose and choose, minimise and read, keep, warn. Sets: the fitted attributes."""
         with all_or_nothing(self):
             plan = self._plan(X, y, sample_weight)
@@ -76,7 +79,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
             warnings.warn(note, ConvergenceWarning, stacklevel=4)
         return self
 
-    def _plan(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _plan(self, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Plan:
         """Check parameters and samples, and say what is to be solved."""
         validate_parameters(self)
         self._refuse_contradictions()
@@ -95,7 +98,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
 
-    def _divide(self, X: Any, y: Any, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """Checked samples, divided into tasks."""
         raise NotImplementedError
 
@@ -129,7 +132,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """What solves all tasks in one compiled call, or finds that it does not get there; ``None`` if nothing does."""
         return None
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """What a solution stands for."""
         return Function(solution.point.w, solution.point.b, solution.point.alpha)
 
@@ -176,11 +179,11 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> dict[str, object]:
         realise(self)
         return super().__getstate__()
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = getattr(self, "kernel", None) != "precomputed"
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"

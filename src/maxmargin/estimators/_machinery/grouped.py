@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import Tags
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
@@ -18,6 +19,7 @@ from maxmargin.operators import ChunkedMatrix, Columns, Matrix
 from maxmargin.parts.penalties import Groups
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.protocols import Array, Float, Index, Operator
+from maxmargin.solvers.choice import AnyProblem
 from maxmargin.threads import workers_for
 
 GROUP_CONSTRAINTS: Constraints = {
@@ -46,7 +48,7 @@ class GroupedLeastSquares(LeastSquaresRegressor):
         assert isinstance(operator, Columns)
         return group_problem(self, operator, task.y, task.s)
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         return Function(solution.point.w, 0.0, solution.point.alpha)
 
     def _keep(self, plan: Plan, solved: Sequence[Solved]) -> None:
@@ -71,7 +73,7 @@ class MultiTaskLeastSquares(GroupedLeastSquares):
             )
         return super()._divide(X, y, sample_weight)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output, tags.target_tags.multi_output = False, True
         return tags

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,8 +29,10 @@ from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
+from maxmargin.problems.problem import Problem
 from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array, Float, Loss
+from maxmargin.solvers.choice import AnyProblem
 from maxmargin.threads import workers_for
 
 KERNEL_CONSTRAINTS: dict[str, list[object]] = {
@@ -81,10 +83,11 @@ class KernelMachine(CertifiedEstimator):
     def _hints(self) -> Mapping[str, object]:
         return {**super()._hints(), "tol": self.tol, "max_memory": self.cache_size}
 
-    def _function(self, problem: Any, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The function that was certified. Over a kernel its expansion is ``w``: the dual point may be another one."""
         point = solution.point
-        return Function(point.w, point.b, point.w if problem.kernelised else point.alpha)
+        of_rows = isinstance(problem, Problem) and not problem.kernelised
+        return Function(point.w, point.b, point.alpha if of_rows else point.w)
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``support_, support_vectors_, dual_coef_, intercept_, shape_fit_``, certificates, and ``coef_``.
@@ -198,7 +201,7 @@ class KernelMachine(CertifiedEstimator):
         """Whether the weight of a sample bounds its dual variable: not that of squared losses, or of a hard margin."""
         return not str(getattr(self, "loss", "")).startswith("squared")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         state = dict(super().__getstate__())
         state.pop("_training", None)
         return state

@@ -116,9 +116,10 @@ class LeastSquares(LinearMachine):
         reach = np.maximum(np.maximum(penalty.high, -penalty.low), LONGER * sizes)
         return self._unpenalised(reach)
 
-    def _function(self, problem: Problem, solution: Solution) -> Function:
+    def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """What a solution stands for. Notes those that are near the end of their reach. Sets: ``_short``."""
         latest = solution.last or solution.point
+        assert isinstance(problem, Problem)
         if problem.lam == 0.0 and self._longer(problem.penalty, latest.w) is not None:
             self.__dict__.setdefault("_short", {})[id(solution)] = problem
         return super()._function(problem, solution)
@@ -289,4 +290,4 @@ def strengths_of(alpha: Any, n_targets: int) -> Float:
     return np.broadcast_to(values.ravel(), (n_targets,)) if values.size == 1 else values
 
 
-ALPHA_CONSTRAINT: list[Any] = [Interval(Real, 0, None, closed="left"), np.ndarray, list, tuple]
+ALPHA_CONSTRAINT: list[object] = [Interval(Real, 0, None, closed="left"), np.ndarray, list, tuple]

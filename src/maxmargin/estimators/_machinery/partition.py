@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from maxmargin.protocols import Float, Index
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 AT_THE_BOUND = 1.0 - 1e-9  # of the bound: balancing a sum moves variables by their last digits
 
@@ -39,7 +42,7 @@ class Partition(NamedTuple):
         parts = {"s": self.free, "c": self.bound, "0": self.zero}
         return {f"{a}{b}": Q[np.ix_(parts[a], parts[b])] for a, b in ("ss", "sc", "cc", "s0", "c0", "00")}
 
-    def draw(self, Q: Float, axes: Any = None) -> Any:
+    def draw(self, Q: Float, axes: Axes | None = None) -> Axes:
         """The matrix in the order of its blocks, with lines between them; needs matplotlib. Returns the axes."""
         if axes is None:
             from matplotlib import pyplot

@@ -35,6 +35,7 @@ from maxmargin.problems.precise import precise
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Communicator, Features, Float, Index, Intercept, LocalRows, Operator, Penalty
+from maxmargin.solvers.choice import AnyProblem
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.linear import LinearMachine
@@ -182,7 +183,7 @@ def hard_margin_function(problem: BoxQP | HullDistance, point: Point) -> Functio
     return divided(point, b, rho)
 
 
-def nu_function(problem: BoxQP | HullDistance, point: Point) -> Function:
+def nu_function(problem: AnyProblem, point: Point) -> Function:
     """The function of nu-SVM, divided by its margin if there is one: reduced hulls that overlap have none."""
     if isinstance(problem, HullDistance):
         return hard_margin_function(problem, point)
@@ -227,12 +228,13 @@ def nu_of_cap(cap: float, total: Number) -> Number:
     return 2.0 / (cap * total)
 
 
-def multipliers(qp: BoxQP, point: Point) -> Float:
+def multipliers(qp: AnyProblem, point: Point) -> Float:
     """The best multiplier of each group at a point.
 
     If a group is at its bounds altogether, every multiplier on one side of the scores is optimal: the nearest is taken,
     unless variables that are too small to be seen in the sum make it a worse one than the certificate was made of.
     """
+    assert isinstance(qp, BoxQP)
     assert point.alpha is not None
     f = qp.judged_scores(point)
     _, _, b = qp.values(qp.feasible(point.alpha), f)

@@ -15,7 +15,7 @@ from maxmargin.protocols import Array, Index
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-Constraints: TypeAlias = dict[str, list[Any]]  # of parameters, as scikit-learn writes them
+Constraints: TypeAlias = dict[str, list[object]]  # of parameters, as scikit-learn writes them
 # Parameters of these types alone are remembered: they hold nothing alive.
 SIMPLE = {bool, int, float, str, type(None), np.float64, np.int64, np.bool_}
 MOST_KNOWN = 4096  # sets of parameters

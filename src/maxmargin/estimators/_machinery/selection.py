@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,6 +22,9 @@ from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.operators import Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_FOLDS = 5  # by default; fewer if a class has fewer samples
 WEAKEST, STRONGEST = 1e-2, 1e4  # of the values of C that a number of them stands for
@@ -110,7 +114,7 @@ class Selection(BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict(X))
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Axes | None = None) -> Axes:
         """The mean scores over the candidates, the chosen one marked; needs matplotlib. Returns the axes."""
         check_is_fitted(self)
         if axes is None:
@@ -184,7 +188,7 @@ class Selection(BaseEstimator):
             if value is not None:
                 setattr(self, name, value)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = getattr(self, "kernel", None) != "precomputed"
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"

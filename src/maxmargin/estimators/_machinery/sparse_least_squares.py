@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -29,8 +30,8 @@ SPARSE_CONSTRAINTS: Constraints = {
     "precompute": ["boolean", "array-like", StrOptions({"auto"})],
     "selection": [StrOptions({"cyclic", "random"})],
 }
-STRENGTH: list[Any] = [Interval(Real, 0, LARGEST_VALUE, closed="both")]
-RATIO: list[Any] = [Interval(Real, 0, 1, closed="both")]
+STRENGTH: list[object] = [Interval(Real, 0, LARGEST_VALUE, closed="both")]
+RATIO: list[object] = [Interval(Real, 0, 1, closed="both")]
 AGREEMENT = 1e-4  # relative: of an entry of a Gram matrix that was passed with what it should be
 
 
@@ -44,7 +45,7 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         """``alpha`` and the share of the L1 norm."""
         raise NotImplementedError
 
-    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: Any) -> Plan:
+    def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for each target, with weights whose sum is 1."""
         plan = super()._divide(X, y, sample_weight)
         refuse_wrong_gram(self, X, plan.weights)

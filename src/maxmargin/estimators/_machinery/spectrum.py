@@ -24,12 +24,12 @@ class Spectrum:
     1979; Rifkin, Lippert, "Notes on regularized least squares", 2007.
     """
 
-    def __init__(self, problem: Problem, method: str = "eigen") -> None:
+    def __init__(self, problem: Problem, *, of_rows: bool = False) -> None:
         self.equations = e = NormalEquations.of(problem)
         n, d = problem.y.size, e.bordered.size
         self.share = problem.s / problem.s.sum() if e.mean_x is not None else np.zeros(n)  # of each sample in the mean
         self.root = np.sqrt(e.s)
-        self.wide = method == "eigen" and n < d
+        self.wide = not of_rows and n < d
         if min(n, d) > LARGEST:
             raise ValueError(
                 f"A decomposition of {min(n, d)} samples and features at once takes too long; use fits of their own, "
@@ -39,7 +39,7 @@ class Spectrum:
             self.values, self.Q = eigh(self.root[:, None] * e.row_gram() * self.root, check_finite=False)
             self.values = np.maximum(self.values, 0.0)
             return
-        if method == "svd":
+        if of_rows:
             _, sigma, Vt = svd(e.matrix() * self.root[:, None], full_matrices=False, check_finite=False)
             self.values, self.V = sigma**2, Vt.T
         else:

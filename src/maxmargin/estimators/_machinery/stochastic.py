@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +40,7 @@ from maxmargin.parts.losses import (
 )
 from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Features, Float, Intercept, Loss
+from maxmargin.protocols import Array, Features, Float, Intercept, Loss, Operator
 from maxmargin.solvers import SGD, solver_class
 from maxmargin.solvers.rows.sgd import LEARNING_RATES, ORDERS, SGDState
 from maxmargin.threads import NO_OTHERS
@@ -143,7 +142,8 @@ class StochasticEstimator(LinearMachine):
             "seed": self._seed(),
         }
 
-    def _problem(self, operator: Any, task: Task, plan: Plan) -> Problem:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
+        assert isinstance(operator, Features)
         return linear_problem(self, operator, task.y, task.s, float(plan.weights.sum()))
 
     def _keep(self, plan: Plan, solved: Results) -> None:
