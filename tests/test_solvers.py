@@ -110,7 +110,8 @@ def test_zoo(solver, case):
         return
     hard = solver.name in case.hard_for + zoo.HONEST_ONLY
     minimize(problem, solver, max_iter=1)  # compiles
-    solution = minimize(problem, solver, tol=TOL, max_time=0.5 if hard else 10.0)
+    limit = zoo.AT_MOST.get(solver.name)
+    solution = minimize(problem, solver, tol=TOL, max_time=0.5 if hard else 10.0, max_iter=limit)
     assert_honest(description, solution, case.convex)
     if not hard:
         assert done(solution) or lost_in_rounding(solution), solution.message

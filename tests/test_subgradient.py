@@ -5,11 +5,11 @@ import pytest
 
 import referee
 import zoo
-from maxmargin import Problem, Status, minimize
+from maxmargin import Problem, Status, minimize, trace
 from maxmargin.operators import Rows
-from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.parts.losses import Hinge, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
-from maxmargin.solvers import Newton, Subgradient
+from maxmargin.solvers import Newton, Subgradient, TextbookSGD, TextbookSubgradient
 from maxmargin.solvers.rows.subgradient import RULES
 
 INTERCEPTS = ("free", "penalised", None)
@@ -170,3 +170,103 @@ def test_refusals_are_sentences():
         Subgradient("nonsense")
     with pytest.raises(ValueError, match="positive and finite"):
         Subgradient("constant", step=0.0)
+
+
+# ---- as textbooks write it -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_textbook_steps_are_the_users_own(rule):
+    """Inventory 1-05, 3-31: ``w <- w - tau (2 L w - sum_i y_i x_i [y_i x_i.w < 1])``; nothing is cut."""
+    X, y = zoo.blobs(50, 4, seed=70, apart=0.5)
+    L, step, target = 0.25, 0.3, 5.0
+    w = np.zeros(4)
+    path = trace(problem_of(X, y, lam=2.0 * L), TextbookSubgradient(rule, step, target), max_iter=60)
+    for t, (record, point) in enumerate(path, start=1):
+        np.testing.assert_allclose(point.w, w, rtol=1e-9, atol=1e-11)
+        assert record.iterations == t - 1
+        g = 2.0 * L * w - X.T @ (y * (y * (X @ w) < 1.0))
+        eta = {
+            "constant": step,
+            "inverse_sqrt": step / np.sqrt(t),
+            "inverse": step / (2.0 * L * t),
+            "polyak": step * (value(X, y, w, 2.0 * L) - target) / (g @ g),
+        }[rule]
+        w = w - eta * g
+    assert t == 61
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_intercepts_of_the_textbook_are_columns(intercept):
+    X, y = zoo.blobs(40, 3, seed=71, apart=0.3)
+    height = {"free": 1.0, "penalised": 2.0, None: 0.0}[intercept]
+    Z, ridge = np.column_stack([X, np.full(40, height)]), LAM * np.array([1, 1, 1, intercept == "penalised"])
+    theta, problem = np.zeros(4), problem_of(X, y, intercept)
+    solver = TextbookSubgradient("constant", 0.01)
+    state = solver.start(problem, None)
+    for _ in range(30):
+        theta = theta - 0.01 * (ridge * theta - Z.T @ (y * (y * (Z @ theta) < 1.0)))
+        state = solver.advance(problem, state, 1)
+    np.testing.assert_allclose(state.theta, theta if intercept else theta[:3], rtol=1e-9)
+    point = solver.point(problem, state)
+    assert intercept == "free" or point.b == pytest.approx(height * theta[3])
+
+
+def test_a_constant_step_of_the_textbook_does_not_converge():
+    """Inventory 3-31 and the correction E3-11: the last point keeps its distance, and diminishing steps do not."""
+    X, y = zoo.blobs(200, 4, seed=64, apart=0.5)
+    problem = problem_of(X, y, lam=20.0)
+    optimum = minimize(problem, Newton(), tol=1e-10).certificate.primal
+
+    def last(rule, step, steps):
+        *_, (record, _) = trace(problem, TextbookSubgradient(rule, step, optimum), max_iter=steps, stride=steps)
+        return record.primal - optimum
+
+    assert last("constant", 1e-2, 2000) > 0.2 * last("constant", 1e-2, 500)
+    assert last("constant", 1e-3, 500) < 0.2 * last("constant", 1e-2, 500)
+    assert last("inverse", 1.0, 2000) < 0.2 * last("constant", 1e-2, 2000)
+    assert last("polyak", 1.0, 500) < 1e-3 * last("constant", 1e-2, 500)
+
+
+@pytest.mark.parametrize("order", ["cyclic", "permutation"])
+@pytest.mark.parametrize("loss", [Hinge(), Squared(2.0)], ids=["hinge", "squared"])
+def test_a_stochastic_step_of_the_textbook(loss, order):
+    """Inventory 3-32, 3-36: ``(1 - tau lam / N) w`` and the sample's own slope, with its label (correction E3-6)."""
+    X, y = zoo.blobs(12, 3, seed=72, apart=0.3)
+    problem, tau = problem_of(X, y, loss=loss), 0.05
+    solver = TextbookSGD(order, tau)
+    state, seen = solver.start(problem, None), []
+    w = np.zeros(3)
+    for _ in range(3):
+        before = w.copy()
+        state = solver.advance(problem, state, 1)
+        for i in state.samples:
+            slope = -y[i] * (y[i] * (X[i] @ w) < 1.0) if loss == Hinge() else 2.0 * (X[i] @ w - y[i])
+            w = (1.0 - tau * LAM / 12) * w - tau * slope * X[i]
+        np.testing.assert_allclose(state.theta, w, rtol=1e-10, atol=1e-12)
+        assert (w != before).any()
+        seen.append(tuple(state.samples))
+    assert len(set(seen)) == (1 if order == "cyclic" else 3)
+
+
+def test_the_textbook_stops_before_numbers_overflow():
+    X, y = zoo.blobs(30, 3, seed=73)
+    for solver in (TextbookSubgradient("constant", 1e9), TextbookSGD(step=1e9)):
+        solution = minimize(problem_of(X, y), solver, max_iter=500)
+        assert solution.status in (Status.STALLED, Status.MAX_ITER)
+        assert np.isfinite(solution.point.w).all()
+        assert np.isfinite(solution.certificate.primal)
+
+
+def test_refusals_of_the_textbook():
+    X, y = zoo.blobs(6, 2, seed=69)
+    with pytest.raises(ValueError, match="L2 penalty; this problem has L1"):
+        minimize(Problem(Rows(X), y, Hinge(), L1(1.0), np.ones(6)), TextbookSubgradient())
+    with pytest.raises(ValueError, match="the squared loss or the hinge; this problem has SquaredHinge"):
+        minimize(problem_of(X, y, loss=SquaredHinge()), TextbookSGD())
+    with pytest.raises(ValueError, match=r"rule='nonsense' is unknown.*'polyak'"):
+        TextbookSubgradient("nonsense")
+    with pytest.raises(ValueError, match=r"step=0.0 must be positive"):
+        TextbookSubgradient(step=0.0)
+    with pytest.raises(ValueError, match="target=nan must be a number"):
+        TextbookSubgradient(target=float("nan"))

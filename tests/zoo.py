@@ -54,6 +54,9 @@ SLOW += ("kernel_coordinate", "conjugate_gradients", "landweber", "proximal_grad
 # Textbook methods with a stopping rule of their own that proves nothing, or that need 1 / tol steps, and stochastic
 # ones: on every case only honesty is asked of them.
 HONEST_ONLY = ("smo_simplified", "pegasos", "pegasos_kernel", "sgd", "sgd_textbook", "subgradient", "gilbert")
+HONEST_ONLY += ("subgradient_textbook",)
+# Iterations that are enough to see whether they are honest.
+AT_MOST = {"sgd_textbook": 50, "subgradient_textbook": 200}
 
 
 def kernel_matrix(kernel: Any, X: Any, Z: Any) -> np.ndarray:

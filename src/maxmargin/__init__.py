@@ -54,6 +54,7 @@ from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.loop.trace import trace
+from maxmargin.parts.parametrisations import convert_strength
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
@@ -114,6 +115,7 @@ __all__ = [
     "basis_pursuit",
     "best_subset",
     "certify",
+    "convert_strength",
     "enet_path",
     "explain_solver",
     "hull_distance",

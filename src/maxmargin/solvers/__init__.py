@@ -42,6 +42,7 @@ from maxmargin.solvers.rows.sgd import SGD as SGD
 from maxmargin.solvers.rows.sgd_textbook import TextbookSGD as TextbookSGD
 from maxmargin.solvers.rows.smoothed import Smoothed as Smoothed
 from maxmargin.solvers.rows.subgradient import Subgradient as Subgradient
+from maxmargin.solvers.rows.subgradient_textbook import TextbookSubgradient as TextbookSubgradient
 from maxmargin.solvers.rows.svd import SVD as SVD
 from maxmargin.solvers.solver import AnySolver, Needs, Solver, State, is_of_type
 
@@ -130,6 +131,7 @@ __all__ = [
     "State",
     "Subgradient",
     "TextbookSGD",
+    "TextbookSubgradient",
     "WorkingSet",
     "make_solver",
     "refuse_wrong_options",

@@ -1,20 +1,20 @@
-"""Stochastic gradient descent for ridge and LASSO as textbooks write it, penalties by their (sub)gradient."""
+"""Stochastic gradient descent for ridge, LASSO and SVM as textbooks write it, penalties by their (sub)gradient."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.sampling import ORDERS, PERMUTATION, UNIFORM, below, seeded, shuffle
-from maxmargin.parts.losses import Squared
+from maxmargin.parts.losses import Hinge, Squared
 from maxmargin.parts.penalties import L1, L2, ElasticNet, strengths
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Index, Vectors
+from maxmargin.protocols import Array, Float, Index, Loss, Vectors
 from maxmargin.solvers.solver import Needs, Solver, State, check_options
 
 ROUND_WORK = 2_000_000  # multiplications per round: a few milliseconds
@@ -25,28 +25,29 @@ LARGEST = 1e100  # entry of the coefficients; beyond it they are about to overfl
 class TextbookSGD(Solver[Problem, "TextbookSGDState"]):
     """Stochastic gradient descent, a reference to read and to compare with; `SGD` is the one to use.
 
-    Problem: ``min 1/2 sum_i s_i (x_i.w + b - y_i)^2 + penalty(w)`` with an L2, L1 or elastic net penalty, any
-    intercept.
+    Problem: ``min sum_i s_i loss(x_i.w + b, y_i) + penalty(w)`` with the squared loss ``(z - y)^2 / 2`` or the hinge,
+    an L2, L1 or elastic net penalty, and any intercept.
 
     Method: the penalty is shared out among the ``m`` samples of positive weight. One step goes along the gradient of
     what one of them adds,
 
-    ``w <- w - step (s_i (x_i.w + b - y_i) x_i + (l2 / m) w + (l1 / m) sign(w))``,
+    ``w <- w - step (s_i slope_i x_i + (l2 / m) w + (l1 / m) sign(w))``,
 
-    so that L2 multiplies ``w`` by ``1 - step l2 / m``, and L1 moves each coefficient toward zero. The latter rarely
-    hits zero, since a step leads beyond it and the next one back: coefficients of a LASSO found like this are small,
-    and none of them is zero, where the proximal steps of `SGD` leave zeros. The ``order`` is "cyclic", a new
-    "permutation" in each epoch, or "uniform", where each sample is drawn. The length of a step is
+    where ``slope_i`` is ``x_i.w + b - y_i``, or for the hinge ``-y_i`` inside the margin and else 0. So L2 multiplies
+    ``w`` by ``1 - step l2 / m``, and L1 moves each coefficient toward zero. The latter rarely hits zero, since a step
+    leads beyond it and the next one back: coefficients of a LASSO found like this are small, and none of them is zero,
+    where the proximal steps of `SGD` leave zeros. The ``order`` is "cyclic", a new "permutation" in each epoch, or
+    "uniform", where each sample is drawn. The length of a step is
     ``step / (1 + epochs)^power_t``; a constant one (``power_t=0``) comes to a neighbourhood of the optimum and no
     closer. ``step=None`` is ``1 / max_i (s_i |x_i|^2 + l2 / m)``, with which no step leads past the sample's own
-    optimum.
+    optimum of a squared loss.
 
     Cost: one iteration is one epoch; each of its steps touches every coefficient, so that it takes ``O(m d)`` also
     where rows are sparse.
 
     Reference: Robbins, Monro, "A stochastic approximation method", 1951; Van Veen, "Stochastic gradient descent", 2019,
     with the factors put right: for ``sum_i (x_i.w - y_i)^2 + lam |w|_1`` and its ``step / 2`` times the gradient, the
-    last term is ``lam step / (2 m) sign(w)``.
+    last term is ``lam step / (2 m) sign(w)``, and the hinge has the slope ``-y_i x_i``.
     """
 
     order: str = "permutation"
@@ -69,18 +70,19 @@ class TextbookSGD(Solver[Problem, "TextbookSGDState"]):
         if (reason := super().supports(problem)) is not None:
             return reason
         assert isinstance(problem, Problem)
-        if not isinstance(problem.loss, Squared):
-            return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
+        if not isinstance(problem.loss, (Squared, Hinge)):
+            return f"it needs the squared loss or the hinge; this problem has {type(problem.loss).__name__}"
         if not isinstance(problem.penalty, (L1, L2, ElasticNet)):
             return f"it needs an L1, L2 or elastic net penalty; this problem has {type(problem.penalty).__name__}"
         return None
 
     def start(self, problem: Problem, warm: Point | None) -> TextbookSGDState:
         """Zero, or a given point; and the length of the first steps."""
-        bordered, s = problem.bordered, cast("Squared", problem.loss).curvature * problem.s
+        bordered, s = problem.bordered, problem.s
         samples = np.flatnonzero(s > 0.0)
         share = np.array(strengths(problem.penalty)) / max(1, samples.size)
-        squares = s * (problem.rows.squared_lengths() + problem.column**2)
+        curvature = problem.loss.curvature if isinstance(problem.loss, Squared) else 1.0
+        squares = curvature * s * (problem.rows.squared_lengths() + problem.column**2)
         largest = float(squares.max(initial=0.0)) + float(share[1])
         return TextbookSGDState(
             theta=np.zeros(bordered.size) if warm is None else bordered.join(warm.w, warm.b),
@@ -99,7 +101,7 @@ class TextbookSGD(Solver[Problem, "TextbookSGDState"]):
         theta = state.theta.copy()
         l1, l2 = state.share.tolist()
         _epochs(
-            problem.rows.vectors, problem.y, state.s, problem.column, state.penalised, l1, l2, state.step,
+            problem.rows.vectors, problem.loss, problem.y, state.s, problem.column, state.penalised, l1, l2, state.step,
             float(self.power_t), ORDERS[self.order], state.iterations, epochs, state.samples, state.random, theta,
         )  # fmt: skip
         state.iterations += epochs
@@ -123,7 +125,7 @@ class TextbookSGDState(State):
 
     theta: Float
     penalised: int  # how many of them have a penalty
-    s: Float  # weights, times the curvature of the loss
+    s: Float  # weights
     samples: Index
     share: Float  # of each sample, of the strengths of L1 and L2
     random: Array
@@ -148,7 +150,7 @@ class TextbookSGDState(State):
 
 @compiled
 def _epochs(
-    vectors: Vectors, y: Float, s: Float, height: float, penalised: int, l1: float, l2: float, first: float,
+    vectors: Vectors, loss: Loss, y: Float, s: Float, height: float, penalised: int, l1: float, l2: float, first: float,
     power: float, order: int, done: int, epochs: int, samples: Index, random: Array, theta: Float,
 ) -> None:  # fmt: skip
     """Epochs of single steps. Sets: ``theta``, and the order of the samples."""
@@ -160,12 +162,13 @@ def _epochs(
             shuffle(samples, 0, m, random)
         for k in range(m):
             i = samples[below(m, random)] if order == UNIFORM else samples[k]
-            error = vectors.dot(i, w) - y[i]
+            z = vectors.dot(i, w)
             if height != 0.0:
-                error += height * theta[d - 1]
+                z += height * theta[d - 1]
+            slope = loss.slope(z, y[i])
             for j in range(penalised):
                 sign = 1.0 if theta[j] > 0.0 else (-1.0 if theta[j] < 0.0 else 0.0)
                 theta[j] -= step * (l2 * theta[j] + l1 * sign)
-            vectors.add(i, -step * s[i] * error, w)
+            vectors.add(i, -step * s[i] * slope, w)
             if height != 0.0:
-                theta[d - 1] -= step * s[i] * error * height
+                theta[d - 1] -= step * s[i] * slope * height
