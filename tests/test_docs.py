@@ -1,6 +1,7 @@
 """The pages in docs/ and the examples say what the code does. (Their doctests are run besides.)"""
 
 import importlib
+import inspect
 import math
 import re
 import sys
@@ -13,7 +14,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import xlogy
 
-from maxmargin import SVC, SVR, LinearSVC, LogisticRegression
+from maxmargin import SVC, SVR, LinearSVC, LogisticRegression, estimators
+from maxmargin.estimators._machinery.parameters import POINTER
 from maxmargin.parts import losses, penalties
 from maxmargin.solvers import SOLVERS, TextbookSGD
 
@@ -388,3 +390,19 @@ def test_orders_of_stochastic_steps(example, tmp_path):
     w = np.array([0.3, -0.2])
     mean = np.mean([-(t - x @ w) * x + module.LAM / 20 * w for x, t in zip(A, d, strict=True)], axis=0)
     np.testing.assert_allclose(mean, (A.T @ (A @ w - d) + module.LAM * w) / 20, atol=1e-12)
+
+
+ESTIMATORS = [kind for name in estimators.__all__ if hasattr(kind := getattr(estimators, name), "get_params")]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_parameter_of_an_estimator_is_described_with_its_default(estimator):
+    section = estimator.__doc__.split("Parameters\n")[1].split("\n\n    ")[0]
+    assert POINTER not in section
+    entries = re.findall(r"^    (\w[\w, ]*)(?: : (.*))?$", section, flags=re.MULTILINE)
+    described = {name: rest for names, rest in entries for name in names.split(", ")}
+    parameters = inspect.signature(estimator).parameters
+    assert described.keys() == parameters.keys()
+    for name, rest in described.items():
+        if "default=" in rest:
+            assert eval(rest.split("default=")[1]) == parameters[name].default, name

@@ -45,10 +45,6 @@ class DistributedNuSVC(DistributedClassifier):
         Weights of the classes; "balanced" makes every nu feasible for two classes and for pairs.
     verbose : int, default=0
         Whether the first client shows a progress line on standard error.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Which binary problems are solved for more than two classes, one after the other.
     cap : float, default=None
@@ -56,10 +52,10 @@ class DistributedNuSVC(DistributedClassifier):
         class, ``cap = 2 / (nu S)``.
     solver : str, default="auto"
         "saddle", or another solver of the distance of two hulls; "auto" is "saddle".
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time, callback, engine, n_clients, round_timeout, checkpoint, checkpoint_every, on_failure
         As in `DistributedSVC`.
+    max_iter, random_state, solver_options
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -48,24 +48,12 @@ class DistributedSVC(DistributedClassifier):
         Weight of the losses against the norm; infinity for the hard margin.
     multi_class : {"ovr", "ovo"}, default="ovr"
         Which binary problems are solved for more than two classes, one after the other.
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    intercept_scaling : float, default=1.0
-        Height of the constant column whose coefficient a penalised intercept is.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes.
     verbose : int, default=0
         Whether the first client shows a progress line on standard error.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "penalised" if `fit_intercept`, and free with a hard margin.
     solver : str, default="auto"
         Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds, on the clock of the first client; the best point so far is kept.
     callback : callable, default=None
@@ -85,6 +73,8 @@ class DistributedSVC(DistributedClassifier):
     on_failure : {"raise", "restart"}, default="raise"
         Whether to start again, up to three times, if a client was lost: from the checkpoint, if there is one. A job
         of MPI ends with its first lost rank and has to be started again from outside.
+    fit_intercept, intercept_scaling, class_weight, random_state, max_iter, solver_options
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -41,43 +41,19 @@ class ElasticNet(SparseLeastSquaresRegressor):
         coefficients are exactly zero.
     l1_ratio : float, default=0.5
         Share of the L1 penalty, from 0 (ridge regression) to 1 (the LASSO).
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
     precompute : bool, "auto" or array-like of shape (n_features, n_features), default=False
         Whether the products of all columns with each other are wanted, or these products. Without effect: the solver
         computes those of the columns that it needs. An array that cannot be that of the samples is refused.
-    max_iter : int, default=None
-        Limit on the solver's iterations; None or -1 for none.
-    copy_X : bool, default=True
-        Without effect: samples are never overwritten.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    positive : bool, default=False
-        Whether coefficients must not be negative.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
     selection : {"cyclic", "random"}, default="cyclic"
         The order of coefficients in scikit-learn's coordinate descent. Without effect: the optimum does not depend on
         it, and the solvers have orders of their own.
-    bounds : pair of float or array-like of shape (n_features,), default=None
-        Smallest and largest value of each coefficient, at most and at least 0.
     debias : bool, default=False
         Whether to fit those coefficients that are not zero again without a penalty, which shrinks them. The
         certificates are about the fit before that, whose coefficients are kept too.
-    solver : str, default="auto"
-        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
+    fit_intercept, max_iter, copy_X, tol, warm_start, positive, random_state, bounds, solver, solver_options, max_time
+        As in every estimator: see `_machinery/parameters.py`.
+    verbose, callback, n_jobs
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

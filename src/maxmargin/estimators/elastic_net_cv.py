@@ -46,16 +46,10 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
     n_jobs : int, default=None
         Threads that share the folds; None is as many as BLAS may use, -1 all processors. The result is the same bits
         for any number.
-    positive : bool, default=False
-        Whether coefficients must not be negative.
-    bounds : pair of float or array-like of shape (n_features,), default=None
-        Smallest and largest value of each coefficient, at most and at least 0.
-    solver : str, default="auto"
-        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit in seconds for the paths together, and once more for the last fit; the best points so far are kept.
+    positive, bounds, solver, solver_options
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

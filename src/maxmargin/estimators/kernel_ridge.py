@@ -60,33 +60,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     gamma : float, "scale", "auto" or None, default=None
         Of the kernels "rbf", "poly", "sigmoid" and "laplacian"; None and "auto" are ``1 / n_features``, "scale" is that
         of `SVR`.
-    degree : int, default=3
-        Of the polynomial kernel.
-    coef0 : float, default=1
-        Of the polynomial and the sigmoid kernel.
     kernel_params : dict, default=None
         Keywords for a callable kernel.
-    tol : float, default=1e-6
-        Relative duality gap at which to stop.
     solver : str, default="auto"
         Name of a solver: "kernel_cholesky" solves the linear equations, "kernel_coordinate" is dual coordinate ascent,
         and others know the squared loss too; `explain_solver` says what "auto" stands for.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
     cache_size : float, default=1000
         Megabytes for kernel rows, at most, of solvers that do not store the whole matrix.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    verbose : bool or int, default=False
-        Whether to show a progress line on standard error.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+    degree, coef0, tol, solver_options, max_iter, max_time, verbose, warm_start, callback, n_jobs
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

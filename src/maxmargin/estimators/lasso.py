@@ -26,31 +26,17 @@ class Lasso(ElasticNet):
     alpha : float, default=1.0
         Strength of the penalty. With 0 the fit is that of `LinearRegression`; above some largest value all
         coefficients are exactly zero.
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
     precompute : bool, "auto" or array-like of shape (n_features, n_features), default=False
         Without effect, as in `ElasticNet`.
-    copy_X : bool, default=True
-        Without effect: samples are never overwritten.
-    max_iter : int, default=None
-        Limit on the solver's iterations; None or -1 for none.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    positive : bool, default=False
-        Whether coefficients must not be negative.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
     selection : {"cyclic", "random"}, default="cyclic"
         Without effect, as in `ElasticNet`.
-    bounds : pair of float or array-like of shape (n_features,), default=None
-        Smallest and largest value of each coefficient, at most and at least 0.
     debias : bool, default=False
         Whether to fit those coefficients that are not zero again without a penalty, which shrinks them. The
         certificates are about the fit before that, whose coefficients are kept too.
     solver, solver_options, max_time, verbose, callback, n_jobs
         As in `ElasticNet`.
+    fit_intercept, copy_X, max_iter, tol, warm_start, positive, random_state, bounds
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -41,35 +41,13 @@ class LinearRegression(LeastSquaresRegressor):
 
     Parameters
     ----------
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    copy_X : bool, default=True
-        Without effect: samples are never overwritten.
     tol : float, default=1e-6
         Relative duality gap at which to stop. Sums of squared errors below a billionth of that of the targets count as
         that: an exact fit is as good as any.
-    n_jobs : int, default=None
-        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
-    positive : bool, default=False
-        Whether coefficients must not be negative.
-    bounds : pair of float or array-like of shape (n_features,), default=None
-        Smallest and largest value of each coefficient, at most and at least 0.
-    solver : str, default="auto"
-        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_iter : int, default=None
-        Limit on the solver's iterations; None or -1 for none.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
+    fit_intercept, copy_X, n_jobs, positive, bounds, solver, solver_options, max_iter, max_time, random_state, verbose
+        As in every estimator: see `_machinery/parameters.py`.
+    warm_start, callback
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

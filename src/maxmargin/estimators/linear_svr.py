@@ -38,45 +38,25 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     ----------
     epsilon : float, default=0.0
         Half the width of the tube in which errors cost nothing.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop.
     C : float, default=1.0
         Weight of the losses against the norm.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         Of the errors.
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    intercept_scaling : float, default=1.0
-        Height of the constant column whose coefficient a penalised intercept is.
     dual : "auto" or bool, default="auto"
         True is "dual_coordinate", False is "newton", whatever the number of features. The problem is the same.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
-    random_state : int, RandomState or None, default=None
-        Seed of the solver's permutations; None is a fixed seed.
     max_iter : int, default=-1
         Limit on the solver's iterations (epochs or Newton steps); -1 for none.
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "penalised" if `fit_intercept`, as in LIBLINEAR.
     shrinking : bool, default=True
         Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
-    solver : str, default="auto"
-        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
     positive : bool, default=False
         Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive", limits are for
         "smoothed", whose proofs of such problems are rough.
-    bounds : pair of float or array-like of shape (n_features,), default=None
-        Smallest and largest value of each coefficient, at most and at least 0.
+    tol, fit_intercept, intercept_scaling, verbose, random_state, solver, solver_options, max_time, warm_start, callback
+        As in every estimator: see `_machinery/parameters.py`.
+    n_jobs, bounds
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

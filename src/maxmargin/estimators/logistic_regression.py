@@ -62,28 +62,12 @@ class LogisticRegression(LinearClassifier):
         Share of the L1 norm: 0 is the L2 penalty, 1 the L1 penalty, anything between the elastic net.
     dual : bool, default=False
         True is "dual_coordinate", for the L2 penalty and two classes or one against the rest. The problem is the same.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop.
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    intercept_scaling : float, default=1
-        Height of the constant column whose coefficient a penalised intercept is.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes.
-    random_state : int, RandomState or None, default=None
-        Seed of the solver's permutations; None is a fixed seed.
     solver : str, default="auto"
         Name of a solver; "auto" is "softmax_newton" for more than two classes at once; otherwise `explain_solver`
         says. scikit-learn's names ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga") are taken for
         "auto": they solve the same problem.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_iter : int, default=-1
         Limit on the solver's iterations (epochs or Newton steps); -1 for none.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
     n_jobs : int, default=None
         Number of threads for one-against-the-rest problems; None is as many as BLAS may use. Results are the same for
         any number.
@@ -91,14 +75,14 @@ class LogisticRegression(LinearClassifier):
         For more than two classes: all at once (softmax), or each against the rest.
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "free" if `fit_intercept`, or "penalised" with ``solver="liblinear"``.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
     positive : bool, default=False
         Whether coefficients must not be negative. The intercept may be. For two classes or ``multi_class="ovr"``.
     bounds : pair of float or array-like of shape (n_features,), default=None
         Smallest and largest value of each coefficient, at most and at least 0; for the same.
+    tol, fit_intercept, intercept_scaling, class_weight, random_state, solver_options, verbose, warm_start, max_time
+        As in every estimator: see `_machinery/parameters.py`.
+    callback
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

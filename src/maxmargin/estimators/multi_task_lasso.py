@@ -27,28 +27,14 @@ class MultiTaskLasso(MultiTaskLeastSquares):
         Strength of the penalty.
     fit_intercept : bool, default=True
         Whether there is an intercept for each target; it is not penalised.
-    copy_X : bool, default=True
-        Without effect: samples are never overwritten.
-    max_iter : int, default=None
-        Limit on the solver's iterations; None or -1 for none.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
     random_state : int, RandomState or None, default=None
         Without effect: nothing is drawn at random.
     selection : {"cyclic", "random"}, default="cyclic"
         Without effect: groups are visited in their order, and the answer is the same.
     solver : str, default="auto"
         Name of a solver: "group_descent" is what there is.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
+    copy_X, max_iter, tol, warm_start, solver_options, max_time, verbose, callback
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -43,39 +43,14 @@ class OneClassSVM(OutlierMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        A callable receives two arrays of samples and returns their kernel values.
-    degree : int, default=3
-        Of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        "scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is
-        ``1 / n_features``.
-    coef0 : float, default=0.0
-        Of the polynomial and the sigmoid kernel.
-    tol : float, default=1e-3
-        Relative duality gap at which to stop.
     nu : float, default=0.5
         In (0, 1]: upper bound on the fraction of outliers, lower bound on that of support vectors.
-    shrinking : bool, default=True
-        Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
-    cache_size : float, default=1000
-        Megabytes for kernel rows, at most; a fifth of it unless rows are needed again and again.
-    verbose : bool or int, default=False
-        Whether to show a progress line on standard error.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
     solver : str, default="auto"
         Name of a solver; "auto" is "decomposition".
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, solver_options, max_time, warm_start
+        As in every estimator: see `_machinery/parameters.py`.
+    callback, n_jobs
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

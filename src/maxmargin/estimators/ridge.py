@@ -60,36 +60,14 @@ class Ridge(LeastSquaresRegressor):
     ----------
     alpha : float or array-like of shape (n_targets,), default=1.0
         Strength of the penalty, one for all targets or one for each. With 0 the fit is that of `LinearRegression`.
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    copy_X : bool, default=True
-        Without effect: samples are never overwritten.
-    max_iter : int, default=None
-        Limit on the solver's iterations; None or -1 for none.
-    tol : float, default=1e-4
-        Relative duality gap at which to stop.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "cholesky", "svd" and
         "conjugate_gradients" are for this problem; scikit-learn's "lsqr", "sparse_cg", "sag" and "saga" stand for the
         last of them, and its "lbfgs" for "auto".
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    positive : bool, default=False
-        Whether coefficients must not be negative.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
-    bounds : pair of float or array-like of shape (n_features,), default=None
-        Smallest and largest value of each coefficient, at most and at least 0.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Threads; None is as many as BLAS may use, -1 all processors. The result is the same bits for any number.
+    fit_intercept, copy_X, max_iter, tol, solver_options, positive, random_state, bounds, max_time, verbose, warm_start
+        As in every estimator: see `_machinery/parameters.py`.
+    callback, n_jobs
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -42,12 +42,8 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
         Whether there is an intercept; it is not penalised.
     max_iter : int, default=1000
         Limit on the epochs of `fit`, or on the iterations of another `solver`; -1 for none.
-    tol : float, default=1e-3
-        Relative duality gap at which to stop.
     shuffle : bool, default=True
         Whether samples come in a new random order every epoch.
-    verbose : int, default=0
-        Whether to show a progress line on standard error.
     epsilon : float, default=0.1
         Half the width of the tube of the insensitive losses.
     random_state : int, RandomState or None, default=None
@@ -76,12 +72,12 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
     solver : str, default="sgd"
         Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty. Parameters that
         say how "sgd" goes about it have to be left at their defaults then; "pegasos" has `order` and `average` too.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
     max_time : float, default=None
         Limit of `fit` in seconds; the best point so far is kept.
     callback : callable, default=None
         Called with a `Record` after every round of `fit`; a true value stops it.
+    tol, verbose, solver_options
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

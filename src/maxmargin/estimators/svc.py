@@ -43,32 +43,11 @@ class SVC(KernelClassifier):
         Weight of the losses against the norm. ``inf`` is the hard margin: `solution_` then holds two convex
         combinations, one of each class, as close as possible; their common point proves it if no function separates
         the classes. `objective_` is minus half of their squared distance.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        A callable receives two arrays of samples and returns their kernel values.
-    degree : int, default=3
-        Of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        "scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is
-        ``1 / n_features``.
-    coef0 : float, default=0.0
-        Of the polynomial and the sigmoid kernel.
-    shrinking : bool, default=True
-        Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
     probability : bool, default=False
         Whether to fit `predict_proba` too, from scores of samples that three further models, each fitted to about two
         thirds of the samples, had not seen. Their fits are rough and start from this one: together they take once to
         twice as long, three times for many small classes, and up to `cache_size` for kernel rows once more. The score
         of a class's only sample is that of the fit. Unlike scikit-learn's, they never contradict `predict`.
-    tol : float, default=1e-3
-        Relative duality gap at which to stop.
-    cache_size : float, default=1000
-        Megabytes for kernel rows, at most; a fifth of it unless rows are needed again and again.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes.
-    verbose : bool or int, default=False
-        Whether to show a progress line on standard error.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         For more than two classes: scores per class, or per pair.
     break_ties : bool, default=False
@@ -85,16 +64,10 @@ class SVC(KernelClassifier):
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "saddle", "gilbert" and
         "frank_wolfe" find the hard margin (``C=inf``) of the linear kernel as the distance of two hulls; for other `C`
         they are in `NuSVC`, whose ``C`` is ``1 / rho_``.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, solver_options, max_time
+        As in every estimator: see `_machinery/parameters.py`.
+    warm_start, callback, n_jobs
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

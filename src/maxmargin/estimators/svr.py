@@ -34,47 +34,18 @@ class SVR(KernelRegressor):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable, default="rbf"
-        A callable receives two arrays of samples and returns their kernel values.
-    degree : int, default=3
-        Of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        "scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is
-        ``1 / n_features``.
-    coef0 : float, default=0.0
-        Of the polynomial and the sigmoid kernel.
-    tol : float, default=1e-3
-        Relative duality gap at which to stop.
     C : float, default=1.0
         Weight of the losses against the norm.
     epsilon : float, default=0.1
         Half the width of the tube in which errors cost nothing.
-    shrinking : bool, default=True
-        Whether to leave out variables that are sure to stay at a bound. The result is checked on all of them.
-    cache_size : float, default=1000
-        Megabytes for kernel rows, at most; a fifth of it unless rows are needed again and again.
-    verbose : bool or int, default=False
-        Whether to show a progress line on standard error.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         Of the errors. scikit-learn's ``SVR`` has the first only.
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers; None is a fixed seed.
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "free", as in LIBSVM.
-    solver : str, default="auto"
-        Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    max_time : float, default=None
-        Limit in seconds; the best point so far is kept.
-    warm_start : bool, default=False
-        Whether to start from the last fit.
-    callback : callable, default=None
-        Called with a `Record` after every round; a true value stops the fit.
-    n_jobs : int, default=None
-        Number of threads; None is as many as BLAS may use. Results are the same for any number.
+    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, random_state, solver, solver_options
+        As in every estimator: see `_machinery/parameters.py`.
+    max_time, warm_start, callback, n_jobs
+        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------
