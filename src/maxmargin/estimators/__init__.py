@@ -1,5 +1,7 @@
 """The scikit-learn face of the library."""
 
+from maxmargin.estimators._machinery.recovery import Recovery
+from maxmargin.estimators.best_subset import BestSubsets, best_subset
 from maxmargin.estimators.certification import Verdict, certify
 from maxmargin.estimators.distributed_lasso import DistributedLasso
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
@@ -9,6 +11,7 @@ from maxmargin.estimators.elastic_net import ElasticNet
 from maxmargin.estimators.elastic_net_cv import ElasticNetCV
 from maxmargin.estimators.explanation import explain_solver
 from maxmargin.estimators.group_lasso import GroupLasso
+from maxmargin.estimators.homotopy_path import HomotopyPath, lasso_homotopy
 from maxmargin.estimators.kernel_ridge import KernelRidge
 from maxmargin.estimators.lasso import Lasso
 from maxmargin.estimators.lasso_cv import LassoCV
@@ -19,14 +22,17 @@ from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear_svr import LinearSVR
 from maxmargin.estimators.logistic_regression import LogisticRegression
+from maxmargin.estimators.minimum_norm import minimum_norm
 from maxmargin.estimators.multi_task_elastic_net import MultiTaskElasticNet
 from maxmargin.estimators.multi_task_lasso import MultiTaskLasso
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
+from maxmargin.estimators.pareto import ParetoCurve, basis_pursuit, lasso_within_norm, pareto_curve
 from maxmargin.estimators.ridge import Ridge
 from maxmargin.estimators.ridge_classifier import RidgeClassifier
 from maxmargin.estimators.ridge_cv import RidgeCV
+from maxmargin.estimators.separation import Separation, hull_distance
 from maxmargin.estimators.sgd_classifier import SGDClassifier
 from maxmargin.estimators.sgd_regressor import SGDRegressor
 from maxmargin.estimators.sparse_selector import SparseSelector
@@ -41,6 +47,7 @@ __all__ = [
     "SVCCV",
     "SVR",
     "SVRCV",
+    "BestSubsets",
     "DistributedLasso",
     "DistributedNuSVC",
     "DistributedRidge",
@@ -48,6 +55,7 @@ __all__ = [
     "ElasticNet",
     "ElasticNetCV",
     "GroupLasso",
+    "HomotopyPath",
     "KernelRidge",
     "Lasso",
     "LassoCV",
@@ -61,18 +69,28 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "ParetoCurve",
+    "Recovery",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
     "SGDClassifier",
     "SGDRegressor",
     "SVMPath",
+    "Separation",
     "SparseSelector",
     "Verdict",
+    "basis_pursuit",
+    "best_subset",
     "certify",
     "enet_path",
     "explain_solver",
+    "hull_distance",
+    "lasso_homotopy",
     "lasso_path",
+    "lasso_within_norm",
     "leave_one_out",
+    "minimum_norm",
+    "pareto_curve",
     "svm_path",
 ]

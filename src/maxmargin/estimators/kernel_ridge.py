@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
 from maxmargin.estimators._machinery.kernels import (
@@ -123,27 +122,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         n_jobs: int | None = None,
     ) -> None:
         self._store(locals())
-
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> KernelRidge:
-        """Fit the model and certify it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples, or for ``kernel="precomputed"`` the kernel matrix.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Weight of each sample's error: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        """
-        return self._fit(X, y, sample_weight)
 
     def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.advice import notes_on_convergence
-from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks
+from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
 from maxmargin.estimators._machinery.parameters import describe_shared
@@ -70,6 +70,28 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _store(self, parameters: dict[str, object]) -> None:
         """Keep the parameters of ``__init__``, its local variables, as they are."""
         self.__dict__.update((name, value) for name, value in parameters.items() if name not in ("self", "__class__"))
+
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model to all samples and certify it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` the kernel matrix. Linear models read those of
+            `maxmargin.io.open_chunks`, which need not fit into memory.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Class labels or targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample's loss: weight 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        """
+        return self._fit(X, y, sample_weight)
 
     def _fit(self, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Self:
         """Check and plan, pose and choose, minimise and read, keep, warn. Sets: the fitted attributes."""

@@ -9,7 +9,6 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, multiclass
-from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
@@ -35,27 +34,6 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
     """A kernel machine for two classes, and for more of them by pairs or one against the rest."""
 
     classes_: Array
-
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> KernelClassifier:
-        """Fit the model and certify it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples, or for ``kernel="precomputed"`` the kernel matrix.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        """
-        return self._fit(X, y, sample_weight)
 
     def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples.

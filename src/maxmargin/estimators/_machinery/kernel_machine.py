@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
-from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
 from maxmargin.estimators._machinery.partition import Partition
@@ -223,27 +222,6 @@ class KernelMachine(CertifiedEstimator):
 
 class KernelRegressor(RegressorMixin, KernelMachine):
     """A kernel machine whose scores are the predictions."""
-
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> KernelRegressor:
-        """Fit the model and certify it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples, or for ``kernel="precomputed"`` the kernel matrix.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        """
-        return self._fit(X, y, sample_weight)
 
     def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.

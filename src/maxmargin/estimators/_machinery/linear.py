@@ -12,7 +12,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, multiclass
-from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import (
     FIT_CONSTRAINTS,
     INTERCEPT_CONSTRAINT,
@@ -89,27 +88,6 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
 
     classes_: Array
 
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LinearClassifier:
-        """Fit the model to all samples and certify it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
-            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        """
-        return self._fit(X, y, sample_weight)
-
     def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples.
 
@@ -169,27 +147,6 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
 
 class LinearRegressor(RegressorMixin, LinearMachine):
     """A linear estimator whose scores are the predictions."""
-
-    @with_callbacks
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LinearRegressor:
-        """Fit the model to all samples and certify it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
-            Samples; those of `maxmargin.io.open_chunks` need not fit into memory.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each sample's loss: weight 2 is the same as the sample twice.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        """
-        return self._fit(X, y, sample_weight)
 
     def predict(self, X: MatrixLike) -> Float:
         """Targets of samples.
