@@ -60,6 +60,7 @@ figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minut
 	$(BIN)/python examples/house.py
 	$(BIN)/python examples/losses.py
 	$(BIN)/python examples/planets.py
+	$(BIN)/python examples/optimality.py
 	$(BIN)/python examples/sparse_paths.py
 	$(BIN)/python examples/least_squares.py
 	$(BIN)/python examples/lasso_ridge.py

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.special import xlogy
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, SVR, LinearSVC, LogisticRegression, estimators
 from maxmargin.estimators._machinery.parameters import POINTER
@@ -200,6 +201,18 @@ def test_the_boundaries_between_planets(example, tmp_path):
     assert least_squares == pytest.approx(27.733, abs=1e-3)
     assert (street, half_width) == pytest.approx((3.65, 1.25), abs=1e-6)
     assert (tmp_path / "planets.svg").stat().st_size < 150_000
+
+
+def test_the_corner_of_optimality(example, tmp_path):
+    """Items 0-40 and 0-41: after some steps a few samples are off the corner, at the optimum none is."""
+    with pytest.warns(ConvergenceWarning):
+        rough, exact = example("optimality").main(["--figures", str(tmp_path)])
+    assert (tmp_path / "optimality.svg").stat().st_size < 150_000
+    assert rough.shares.sum() > 0.1
+    assert exact.shares.sum() < 1e-12
+    for part, on_it in zip(exact.partition, ("surplus", None, "slacks"), strict=True):
+        if on_it is not None:
+            assert np.all(getattr(exact, on_it)[part] > 0.0)
 
 
 def test_the_figure_of_the_losses_is_drawn_from_their_methods(example, tmp_path):

@@ -2,7 +2,7 @@
 
 from maxmargin.estimators._machinery.recovery import Recovery
 from maxmargin.estimators.best_subset import BestSubsets, best_subset
-from maxmargin.estimators.certification import Verdict, certify
+from maxmargin.estimators.certification import KKTReport, Verdict, certify, kkt_report
 from maxmargin.estimators.distributed_lasso import DistributedLasso
 from maxmargin.estimators.distributed_nu_svc import DistributedNuSVC
 from maxmargin.estimators.distributed_ridge import DistributedRidge
@@ -56,6 +56,7 @@ __all__ = [
     "ElasticNetCV",
     "GroupLasso",
     "HomotopyPath",
+    "KKTReport",
     "KernelRidge",
     "Lasso",
     "LassoCV",
@@ -86,6 +87,7 @@ __all__ = [
     "enet_path",
     "explain_solver",
     "hull_distance",
+    "kkt_report",
     "lasso_homotopy",
     "lasso_path",
     "lasso_within_norm",

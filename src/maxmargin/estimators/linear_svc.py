@@ -15,18 +15,20 @@ from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_m
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
+from maxmargin.estimators._machinery.margins import Margins
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.estimators._machinery.results import AtOnce, Results
+from maxmargin.estimators._machinery.training import Training
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Array, Float, Operator
 
 
-class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
+class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     """Linear support vector classifier.
 
     Minimises, for every class against the rest (or every pair),
@@ -77,8 +79,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
         As in scikit-learn.
     support_, dual_coef_ : ndarray
         The samples with a non-zero dual variable, and these variables, one row per binary problem.
-    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
-        As in `SVC`.
+    margin_, slacks_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVC`; the margin is that of ``w`` alone.
     probability_slopes_ : ndarray
         With ``probability=True``: the slopes of the curve from scores to probabilities. Of two classes, below and above
         0; of more, one of the scores (one against the rest), or of the pairs won and of the mean score in them.
@@ -142,7 +144,11 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier):
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         super()._keep(plan, solved)
+        self._training = Training.of(plan)
         calibrate(self, plan, solved)
+
+    def _lengths(self) -> Float:
+        return np.linalg.norm(self.coef_, axis=1)
 
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
         if self.penalty != "l2" or self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:

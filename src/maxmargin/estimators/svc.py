@@ -76,6 +76,11 @@ shape_fit_, n_features_in_, feature_names_in_
         As in scikit-learn. With ``multi_class="ovr"`` and more than two classes, `dual_coef_` has one row per class.
     coef_ : ndarray
         Coefficients, for the linear kernel only.
+    margin_ : Margin
+        Half and full width of the margin, ``1 / |f|`` and ``2 / |f|``; a list for several problems.
+    slacks_ : ndarray
+        By how much each training sample misses the margin, ``max(0, 1 - y (f(x) + b))``; a row for each of several
+        problems.
     partition_ : Partition
         The samples whose dual variable is zero, free and at its bound; a list for several problems.
     solution_ : Solution

@@ -208,7 +208,9 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, object]:
         realise(self)
-        return super().__getstate__()
+        state = dict(super().__getstate__())
+        state.pop("_training", None)  # what it remembers of its samples while it lives
+        return state
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

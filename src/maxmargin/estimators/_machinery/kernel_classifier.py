@@ -12,6 +12,7 @@ from maxmargin.estimators._machinery import check, multiclass
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
+from maxmargin.estimators._machinery.margins import Margins, lengths_in_kernel_space
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.results import Results
@@ -30,7 +31,7 @@ KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[object]] = {
 }
 
 
-class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
+class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
     """A kernel machine for two classes, and for more of them by pairs or one against the rest."""
 
     classes_: Array
@@ -134,6 +135,9 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine):
         if self._has_pairs:
             return multiclass.by_pair(self.dual_coef_, self._support_codes, self.classes_.size)
         return self.dual_coef_
+
+    def _lengths(self) -> Float:
+        return np.linalg.norm(self.coef_, axis=1) if self.kernel == "linear" else lengths_in_kernel_space(self)
 
     @property
     def _has_pairs(self) -> bool:

@@ -200,11 +200,6 @@ class KernelMachine(CertifiedEstimator):
         """Whether the weight of a sample bounds its dual variable: not that of squared losses, or of a hard margin."""
         return not str(getattr(self, "loss", "")).startswith("squared")
 
-    def __getstate__(self) -> dict[str, object]:
-        state = dict(super().__getstate__())
-        state.pop("_training", None)
-        return state
-
     @property
     def coef_(self) -> Float:
         """Coefficients of the features, one row per problem; for the linear kernel only."""

@@ -48,7 +48,9 @@ class Partition(NamedTuple):
             from matplotlib import pyplot
 
             axes = pyplot.figure().add_subplot()
-        axes.imshow(Q[np.ix_(self.order, self.order)], cmap="RdBu_r", interpolation="nearest")
+        largest = float(np.abs(Q).max(initial=0.0)) or 1.0  # so that zero is white
+        drawn = Q[np.ix_(self.order, self.order)]
+        axes.imshow(drawn, cmap="RdBu_r", interpolation="none", vmin=-largest, vmax=largest)
         for edge in (self.free.size, self.free.size + self.bound.size):
             axes.axhline(edge - 0.5, color="black", linewidth=0.8)
             axes.axvline(edge - 0.5, color="black", linewidth=0.8)

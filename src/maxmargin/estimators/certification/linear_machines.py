@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import sklearn.kernel_ridge
@@ -25,6 +26,7 @@ from maxmargin.estimators._machinery.problems import (
     tube_problem,
 )
 from maxmargin.estimators._machinery.stochastic import CLASSIFICATION_LOSSES, StochasticEstimator, linear_problem
+from maxmargin.estimators.certification.claims import claim_of_losses
 from maxmargin.estimators.certification.fitted import (
     DUAL_BOUND_SECONDS,
     Samples,
@@ -77,7 +79,7 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     scale = float(model.intercept_scaling)
     intercept = intercept_of(model, "penalised")
     tasks = binary_tasks(codes, model.classes_, model.multi_class, s)
-    certificates = []
+    certificates, claims = [], []
     biases = np.broadcast_to(model.intercept_, len(tasks))
     for k, task in enumerate(tasks):
         rows = rows_of(data.X if task.members.size == data.X.shape[0] else data.in_memory[task.members])
@@ -86,9 +88,10 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
         if point.alpha is None and (model.loss == "hinge" or not isinstance(problem.penalty, L2)):
             point = Point(point.w, point.b, dual_bound(problem, point))
         certificates.append(judged(model, problem, point))
+        claims.append(partial(claim_of_losses, task, problem, point))
     power = "" if model.loss == "hinge" else "^2"
     formula = f"{norm_formula(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
-    return verdict_of(formula, tasks, certificates)
+    return verdict_of(formula, tasks, certificates, claims)
 
 
 @judge.register(DistributedNuSVC)
@@ -131,7 +134,8 @@ def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
         point = Point(w, b, dual_bound(problem, point))
     power = "" if model.loss == "epsilon_insensitive" else "^2"
     formula = f"{norm_formula(model)} + sum_i C_i max(0, |y_i - w.x_i - b| - epsilon){power}{KINDS[intercept]}"
-    return verdict_of(formula, [task], [judged(model, problem, point)])
+    claim = partial(claim_of_losses, task, problem, point)
+    return verdict_of(formula, [task], [judged(model, problem, point)], [claim])
 
 
 @judge.register(LogisticRegression)

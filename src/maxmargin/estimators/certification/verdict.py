@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
 
 import numpy as np
@@ -15,10 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from maxmargin.estimators._machinery.check import QUIETLY, check_chunks
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.estimators.certification.fitted import (
-    Samples,
-    check_fitted_size,
-)
+from maxmargin.estimators.certification.claims import Claim
+from maxmargin.estimators.certification.fitted import Samples, check_fitted_size
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.point import Certificate
 
@@ -30,6 +28,7 @@ class Verdict:
     problem: str
     names: tuple[str, ...]
     certificates: tuple[Certificate, ...]
+    claims: tuple[Callable[[], Claim], ...] = field(default=(), repr=False, compare=False)  # of margins and tubes
 
     @property
     def worst(self) -> Certificate:
@@ -148,9 +147,11 @@ def judge_named(name: str) -> Callable[[Judge], Judge]:
     return register
 
 
-def verdict_of(problem: str, tasks: Sequence[Task], certificates: list[Certificate]) -> Verdict:
+def verdict_of(
+    problem: str, tasks: Sequence[Task], certificates: list[Certificate], claims: Sequence[Callable[[], Claim]] = ()
+) -> Verdict:
     """A verdict on a model that solved a problem for each task."""
-    return Verdict(problem, tuple(task.name for task in tasks), tuple(certificates))
+    return Verdict(problem, tuple(task.name for task in tasks), tuple(certificates), tuple(claims))
 
 
 def by_target(problem: str, certificates: list[Certificate]) -> Verdict:
