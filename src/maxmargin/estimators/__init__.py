@@ -1,5 +1,7 @@
 """The scikit-learn face of the library."""
 
+from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+from maxmargin.estimators._machinery.parameters import describe_shared
 from maxmargin.estimators._machinery.recovery import Recovery
 from maxmargin.estimators.best_subset import BestSubsets, best_subset
 from maxmargin.estimators.certification import KKTReport, Verdict, certify, kkt_report
@@ -96,3 +98,7 @@ __all__ = [
     "pareto_curve",
     "svm_path",
 ]
+
+describe_shared(
+    {name: kind for name, kind in vars().items() if isinstance(kind, type) and issubclass(kind, CertifiedEstimator)}
+)

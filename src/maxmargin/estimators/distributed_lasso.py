@@ -36,15 +36,13 @@ class DistributedLasso(DistributedRegressor):
         Whether there is an intercept, which has no penalty.
     max_iter : int, default=-1
         Limit on the solver's iterations; -1 for none.
-    tol : float, default=1e-4
-        Relative duality gap, over the rows of all clients, at which to stop.
-    solver : str, default="auto"
-        Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
     solver_options : dict, default=None
         Options of a named solver; wrong ones are refused, and the right ones listed.
     random_state, max_time, verbose, callback, engine, n_clients, round_timeout
         As in `DistributedSVC`.
     checkpoint, checkpoint_every, on_failure
+        As in `DistributedSVC`.
+    tol, solver
         As in `DistributedSVC`.
 
     Attributes

@@ -39,12 +39,8 @@ class DistributedNuSVC(DistributedClassifier):
     nu : float, default=0.5
         In (0, 1]: upper bound on the fraction of margin errors, lower bound on that of support vectors. At most
         `nu_max_`, twice the share of the lighter class in the weights.
-    tol : float, default=1e-3
-        Relative duality gap, over the rows of all clients, at which to stop.
     class_weight : dict or "balanced", default=None
         Weights of the classes; "balanced" makes every nu feasible for two classes and for pairs.
-    verbose : int, default=0
-        Whether the first client shows a progress line on standard error.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Which binary problems are solved for more than two classes, one after the other.
     cap : float, default=None
@@ -53,6 +49,8 @@ class DistributedNuSVC(DistributedClassifier):
     solver : str, default="auto"
         "saddle", or another solver of the distance of two hulls; "auto" is "saddle".
     max_time, callback, engine, n_clients, round_timeout, checkpoint, checkpoint_every, on_failure
+        As in `DistributedSVC`.
+    tol, verbose
         As in `DistributedSVC`.
     max_iter, random_state, solver_options
         As in every estimator: see `_machinery/parameters.py`.

@@ -23,27 +23,10 @@ class LassoCV(CrossValidatedSparseRegressor):
 
     Parameters
     ----------
-    eps : float, default=1e-3
-        Ratio of the smallest and the largest strength, if `alphas` is a number.
-    alphas : int or array-like of shape (n_alphas,), default=100
-        Strengths to try, or how many; the largest of these makes all coefficients zero.
-    fit_intercept : bool, default=True
-        Whether there is an intercept, which has no penalty.
     precompute, copy_X, selection, random_state
         Without effect, as in `ElasticNet`.
-    max_iter : int, default=None
-        Limit on the iterations of each fit; None or -1 for none.
-    tol : float, default=1e-4
-        Relative duality gap at which each fit stops.
-    cv : int, splitter or iterable, default=None
-        As in scikit-learn; None is 5 folds.
-    verbose : int, default=0
-        Whether to show a progress line of the last fit on standard error.
-    n_jobs : int, default=None
-        Threads that share the folds; None is as many as BLAS may use, -1 all processors. The result is the same bits
-        for any number.
-    max_time : float, default=None
-        Limit in seconds for the paths together, and once more for the last fit; the best points so far are kept.
+    eps, alphas, fit_intercept, max_iter, tol, cv, verbose, n_jobs, max_time
+        As in `ElasticNetCV`.
     positive, bounds, solver, solver_options
         As in every estimator: see `_machinery/parameters.py`.
 

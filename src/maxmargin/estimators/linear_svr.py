@@ -44,15 +44,11 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
         Of the errors.
     dual : "auto" or bool, default="auto"
         True is "dual_coordinate", False is "newton", whatever the number of features. The problem is the same.
-    max_iter : int, default=-1
-        Limit on the solver's iterations (epochs or Newton steps); -1 for none.
-    intercept : {"auto", "free", "penalised"} or None, default="auto"
-        "auto" is "penalised" if `fit_intercept`, as in LIBLINEAR.
-    shrinking : bool, default=True
-        Whether to skip samples whose dual variable has come to rest. The result is checked on all of them.
     positive : bool, default=False
         Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive", limits are for
         "smoothed", whose proofs of such problems are rough.
+    max_iter, intercept, shrinking
+        As in `LinearSVC`.
     tol, fit_intercept, intercept_scaling, verbose, random_state, solver, solver_options, max_time, warm_start, callback
         As in every estimator: see `_machinery/parameters.py`.
     n_jobs, bounds

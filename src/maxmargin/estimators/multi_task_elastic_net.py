@@ -30,12 +30,10 @@ class MultiTaskElasticNet(MultiTaskLeastSquares):
         Share of the norms of the features' coefficients; the rest is half of the sum of all squares.
     fit_intercept : bool, default=True
         Whether there is an intercept for each target; it is not penalised.
-    random_state : int, RandomState or None, default=None
-        Without effect: nothing is drawn at random.
     selection : {"cyclic", "random"}, default="cyclic"
         Without effect: groups are visited in their order, and the answer is the same.
-    solver : str, default="auto"
-        Name of a solver: "group_descent" is what there is.
+    random_state, solver
+        As in `GroupLasso`.
     copy_X, max_iter, tol, warm_start, solver_options, max_time, verbose, callback
         As in every estimator: see `_machinery/parameters.py`.
 

@@ -25,14 +25,8 @@ class MultiTaskLasso(MultiTaskLeastSquares):
     ----------
     alpha : float, default=1.0
         Strength of the penalty.
-    fit_intercept : bool, default=True
-        Whether there is an intercept for each target; it is not penalised.
-    random_state : int, RandomState or None, default=None
-        Without effect: nothing is drawn at random.
-    selection : {"cyclic", "random"}, default="cyclic"
-        Without effect: groups are visited in their order, and the answer is the same.
-    solver : str, default="auto"
-        Name of a solver: "group_descent" is what there is.
+    fit_intercept, random_state, selection, solver
+        As in `MultiTaskElasticNet`.
     copy_X, max_iter, tol, warm_start, solver_options, max_time, verbose, callback
         As in every estimator: see `_machinery/parameters.py`.
 

@@ -49,19 +49,6 @@ class NuSVC(KernelClassifier):
         In (0, 1]: upper bound on the fraction of margin errors, lower bound on that of support vectors. At most
         `nu_max_`, twice the share of the lighter class in the weights; a larger one is refused before any kernel value
         is computed. ``class_weight="balanced"`` makes every nu feasible for two classes and for pairs.
-    probability : bool, default=False
-        Whether to fit `predict_proba` too, from scores of samples that three further models, each fitted to about two
-        thirds of the samples, had not seen. Their fits are rough and start from this one: together they take once to
-        twice as long, three times for many small classes, and up to `cache_size` for kernel rows once more. The score
-        of a class's only sample is that of the fit. Unlike scikit-learn's, they never contradict `predict`.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        For more than two classes: scores per class, or per pair.
-    break_ties : bool, default=False
-        Whether equal votes are decided by the scores (needs ``decision_function_shape="ovr"``).
-    random_state : int, RandomState or None, default=None
-        Seed of solvers that draw random numbers, and of the split for probabilities; None is a fixed seed.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        Which binary problems are solved for more than two classes.
     cap : float, default=None
         Instead of `nu`: the largest coefficient that one sample of weight 1 may have in the convex combination of its
         class, ``cap = 2 / (nu S)``. It is the "nu" of the reduced convex hulls, whose distance this problem is; from 1
@@ -71,6 +58,8 @@ class NuSVC(KernelClassifier):
         distance of two reduced hulls, in few passes over the rows and without a kernel matrix; "gilbert" and
         "frank_wolfe" are the classical methods for it. If the reduced hulls meet, they end with
         ``Status.NOT_SEPARABLE`` and a common point of them as the proof: `nu` is too small for any margin.
+    probability, decision_function_shape, break_ties, random_state, multi_class
+        As in `SVC`.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, solver_options, max_time
         As in every estimator: see `_machinery/parameters.py`.
     warm_start, callback, n_jobs

@@ -38,44 +38,14 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
         Strength of the penalty.
     l1_ratio : float, default=0.15
         Share of the L1 norm, for "elasticnet".
-    fit_intercept : bool, default=True
-        Whether there is an intercept; it is not penalised.
-    max_iter : int, default=1000
-        Limit on the epochs of `fit`, or on the iterations of another `solver`; -1 for none.
-    shuffle : bool, default=True
-        Whether samples come in a new random order every epoch.
-    epsilon : float, default=0.1
-        Half the width of the tube of the insensitive losses.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of the samples; None is a fixed seed.
     learning_rate : {"optimal", "invscaling", "constant", "adaptive"}, default="optimal"
         The step after ``t`` others: ``eta0 / (1 + alpha eta0 t)``, ``eta0 / (1 + t)^power_t``, ``eta0``, or ``eta0``
         divided by 5 after `n_iter_no_change` epochs without progress. scikit-learn's default is "invscaling" with the
         power 1/4, under which the noise hardly dies out.
-    eta0 : float, default=None
-        The first step; None tries some on up to 1000 samples.
-    power_t : float, default=0.5
-        Of "invscaling".
-    early_stopping : bool, default=False
-        True is refused: a fit stops by its certificate, not by the score of held-out samples.
-    validation_fraction : float, default=0.1
-        Belongs to `early_stopping`.
-    n_iter_no_change : int, default=5
-        Epochs without progress after which "adaptive" divides the step.
-    warm_start : bool, default=False
-        Whether `fit` starts from the last fit.
-    average : bool or "auto", default="auto"
-        Whether the model is the average over the last part of the path, half of it at least. "auto" averages unless the
-        penalty has an L1 part, whose zeros an average would blur.
-    order : {"auto", "cyclic", "permutation", "uniform"}, default="auto"
-        How samples are drawn; "auto" is "permutation" with `shuffle`, "cyclic" without.
-    solver : str, default="sgd"
-        Name of a solver for `fit`; others than "sgd" solve the same problem if they know its penalty. Parameters that
-        say how "sgd" goes about it have to be left at their defaults then; "pegasos" has `order` and `average` too.
-    max_time : float, default=None
-        Limit of `fit` in seconds; the best point so far is kept.
-    callback : callable, default=None
-        Called with a `Record` after every round of `fit`; a true value stops it.
+    fit_intercept, max_iter, shuffle, epsilon, random_state, eta0, power_t, early_stopping, validation_fraction
+        As in `SGDClassifier`.
+    n_iter_no_change, warm_start, average, order, solver, max_time, callback
+        As in `SGDClassifier`.
     tol, verbose, solver_options
         As in every estimator: see `_machinery/parameters.py`.
 

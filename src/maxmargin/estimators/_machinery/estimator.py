@@ -19,7 +19,6 @@ from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
-from maxmargin.estimators._machinery.parameters import describe_shared
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints, validate_parameters
 from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Results, Solved, realise, worst
@@ -62,10 +61,6 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     objective_: float
     dual_objective_: float
     n_iter_: Any
-
-    def __init_subclass__(cls, **keywords: object) -> None:
-        super().__init_subclass__(**keywords)
-        describe_shared(cls)
 
     def _store(self, parameters: dict[str, object]) -> None:
         """Keep the parameters of ``__init__``, its local variables, as they are."""

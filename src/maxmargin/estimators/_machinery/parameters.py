@@ -1,7 +1,8 @@
-"""What the parameters mean that many estimators have: written once, and put into the docstring of each.
+"""What the parameters mean that several estimators have: written once, and put into the docstring of each.
 
-In the source a docstring names them in one entry that says `POINTER`. When its class is made, that entry becomes one
-for each of the names, with the default of the signature, so that ``help`` shows all of them.
+In the source a docstring names them in one entry, which says "As in every estimator" if the table below has them, or
+names the estimator whose docstring has them. When the package is imported, such an entry becomes one for each of the
+names, with the default of the signature, so that ``help`` shows all of them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import inspect
 import re
 
-POINTER = "As in every estimator: see `_machinery/parameters.py`."
 PARAMETERS: dict[str, tuple[str, str]] = {
     "kernel": (
         '{"rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed"} or callable',
@@ -19,7 +19,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "gamma": (
         '{"scale", "auto"} or float',
         '"scale" is ``1 / (n_features * X.var())`` with the samples counted by their weights, "auto" is\n'
-        "``1 / n_features``.",
+        "        ``1 / n_features``.",
     ),
     "coef0": ("float", "Of the polynomial and the sigmoid kernel."),
     "shrinking": (
@@ -53,23 +53,38 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Number of threads; None is as many as BLAS may use, -1 all processors. Results are the same for any number.",
     ),
 }
-_ENTRY = re.compile(rf"^( *)([\w, ]+)\n *{re.escape(POINTER)}$", re.MULTILINE)
+_NAMES = re.compile(r"^    (\w+(?:, \w+)*)\n        As in (?:every estimator: .*|`(\w+)`\.)$", re.MULTILINE)
 
 
-def describe_shared(cls: type) -> None:
-    """Write the entries of shared parameters out. Sets: the docstring of a class."""
-    if POINTER not in (cls.__doc__ or ""):
-        return
-    signature = inspect.signature(cls)
+def describe_shared(classes: dict[str, type]) -> None:
+    """Write the entries of shared parameters out. Sets: the docstrings of classes, which are given by their names."""
+    for name in classes:
+        _described(name, classes)
 
-    def entry(name: str, indent: str) -> str:
-        kind, text = PARAMETERS[name]
-        value = signature.parameters[name].default
+
+def _described(name: str, classes: dict[str, type]) -> str:
+    """The docstring of a class, after those that it points to. Sets: it."""
+    cls = classes[name]
+    text, signature = cls.__doc__ or "", inspect.signature(cls).parameters
+
+    def entry(parameter: str, other: str | None) -> str:
+        kind, meaning = PARAMETERS[parameter] if other is None else _entry_of(parameter, _described(other, classes))
+        value = signature[parameter].default
         default = f'"{value}"' if isinstance(value, str) else repr(value)
-        lines = text.replace("{default}", default).split("\n")
-        return "\n".join([f"{indent}{name} : {kind}, default={default}", *(f"{indent}    {line}" for line in lines)])
+        return f"    {parameter} : {kind}, default={default}\n        " + meaning.replace("{default}", default)
 
     def entries(match: re.Match[str]) -> str:
-        return "\n".join(entry(name, match[1]) for name in match[2].split(", "))
+        names = match[1].split(", ")
+        if not all(parameter in signature for parameter in names):  # but attributes
+            return match[0]
+        return "\n".join(entry(parameter, match[2]) for parameter in names)
 
-    cls.__doc__ = _ENTRY.sub(entries, cls.__doc__ or "")
+    cls.__doc__ = _NAMES.sub(entries, text)
+    return cls.__doc__
+
+
+def _entry_of(parameter: str, docstring: str) -> tuple[str, str]:
+    """Type and meaning of a parameter that a docstring describes."""
+    match = re.search(rf"^    {parameter} : (.*?)(?:, default=.*)?\n((?:        .*\n)+)", docstring, re.MULTILINE)
+    assert match is not None, parameter
+    return match[1], match[2].strip()
