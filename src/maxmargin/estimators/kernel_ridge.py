@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import POSITIVE, CertifiedEstimator
@@ -30,7 +29,7 @@ from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
-from maxmargin.operators import CallableGram, ChunkedMatrix, Gram, Matrix, MatrixLike
+from maxmargin.operators import CallableGram, ChunkedMatrix, Gram, Matrix
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.problem import Problem
@@ -123,25 +122,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     ) -> None:
         self._store(locals())
 
-    def predict(self, X: MatrixLike) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        X = check.check_prediction_data(self, X)
+    def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
-            scores = check.finite_scores(X, kernel_scores(cast("Any", self._machine()), X, self._rows()))
+            return check.finite_scores(X, kernel_scores(cast("Any", self._machine()), X, self._rows()))
+
+    def _decoded(self, scores: Float) -> Float:
         return scores if self.dual_coef_.ndim == 2 else scores[:, 0]
 
     def _refuse_contradictions(self) -> None:

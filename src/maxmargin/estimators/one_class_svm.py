@@ -159,21 +159,9 @@ n_features_in_, feature_names_in_
         check_is_fitted(self)
         return self._scores(check.check_prediction_data(self, X))[:, 0]
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Whether samples are like the training samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            1 for those inside, -1 for outliers.
-
-        """
-        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+    def _decoded(self, scores: Float) -> Array:
+        """1 for samples inside, -1 for outliers."""
+        return np.where(scores[:, 0] >= 0.0, 1, -1)
 
     @property
     def offset_(self) -> Float:

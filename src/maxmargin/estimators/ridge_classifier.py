@@ -151,22 +151,9 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
         check_is_fitted(self)
         return self._scores(check.check_prediction_data(self, X)) if self._labels else super().decision_function(X)
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_labels)
-            Classes, or whether a sample has each label.
-
-        """
-        check_is_fitted(self)
-        return (self.decision_function(X) > 0.0).astype(int) if self._labels else super().predict(X)
+    def _decoded(self, scores: Float) -> Array:
+        """Classes, or whether a sample has each label."""
+        return (scores > 0.0).astype(int) if self._labels else super()._decoded(scores)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

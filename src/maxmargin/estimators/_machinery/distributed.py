@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, engines
 from maxmargin.estimators._machinery.advice import notes_on_convergence
@@ -69,6 +70,27 @@ class DistributedMachine(LinearMachine):
         for note in notes_on_convergence(self, cast("Matrix", X) if hasattr(X, "max") else np.empty((0, 0))):
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return self
+
+    def predict(self, X: MatrixLike) -> Array:
+        """Labels or targets of samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray or Dask array of shape (n_samples,)
+            Class labels, or targets.
+
+        """
+        check_is_fitted(self)
+        if engines.is_dask(X):
+            of_nothing = self._decoded(np.empty((0, np.size(self.intercept_))))
+            predictions: Array = engines.by_chunks(self.predict, X, of_nothing)
+            return predictions
+        return super().predict(X)
 
     def _agree(self, y: Array, weights: Float, communicator: Communicator) -> Agreed:
         """What all clients are going to solve, from the targets and weights of one."""

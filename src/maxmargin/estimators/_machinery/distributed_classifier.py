@@ -46,25 +46,6 @@ class DistributedClassifier(DistributedMachine, LinearClassifier):
             return engines.by_chunks(self.decision_function, X, np.empty(0 if one else (0, self.classes_.size)))
         return super().decision_function(X)
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray or Dask array of shape (n_samples,)
-            Labels.
-
-        """
-        check_is_fitted(self)
-        if engines.is_dask(X):
-            return engines.by_chunks(self.predict, X, self.classes_[:0])
-        return super().predict(X)
-
     def _agree(self, y: Array, weights: Float, communicator: Communicator) -> Agreed:
         return agreed_classes(self, y, weights, communicator)
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-
-from maxmargin.estimators._machinery import engines
 from maxmargin.estimators._machinery.clients import Agreed, Outcome, agreed_targets
 from maxmargin.estimators._machinery.distributed import DistributedMachine
 from maxmargin.estimators._machinery.linear import LinearRegressor
-from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Array, Communicator, Float
 
 
@@ -20,26 +15,6 @@ class DistributedRegressor(DistributedMachine, LinearRegressor):
 
     _targets = "targets"
     intercept_: Any
-
-    def predict(self, X: MatrixLike) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray or Dask array of shape (n_samples,)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        if engines.is_dask(X):
-            predictions: Float = engines.by_chunks(self.predict, X, np.empty(0))
-            return predictions
-        return super().predict(X)
 
     def _weights_of_errors(self, weights: Float, total: float) -> Float:
         """The weights of the losses, from those of the samples and their sum over all clients."""

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.advice import notes_on_convergence
@@ -25,7 +26,7 @@ from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Re
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.point import Status
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Array, Float, Operator
 from maxmargin.solvers import refuse_wrong_options
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
@@ -87,6 +88,35 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
 
         """
         return self._fit(X, y, sample_weight)
+
+    def predict(self, X: MatrixLike) -> Array:
+        """Labels or targets of samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
+            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Class labels, or targets; of `OneClassSVM` 1 for samples inside and -1 for outliers.
+
+        """
+        check_is_fitted(self)
+        return self._decoded(self._scores_to_decode(check.check_prediction_data(self, X)))
+
+    def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
+        """One column per problem."""
+        raise NotImplementedError
+
+    def _scores_to_decode(self, X: Matrix | ChunkedMatrix) -> Float:
+        """The same, as precise as predictions need them."""
+        return self._scores(X)
+
+    def _decoded(self, scores: Float) -> Array:
+        """What is predicted by scores: unless there are classes, they are it."""
+        return scores[:, 0]
 
     def _fit(self, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> Self:
         """Check and plan, pose and choose, minimise and read, keep, warn. Sets: the fitted attributes."""

@@ -59,25 +59,10 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
             return multiclass.votes(scores, self.classes_.size)
         return scores
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels.
-
-        """
-        check_is_fitted(self)
-        scores = self._scores_for_labels(check.check_prediction_data(self, X))
+    def _decoded(self, scores: Float) -> Array:
         return np.asarray(self.classes_[self._codes(scores)])
 
-    def _scores_for_labels(self, X: Matrix | ChunkedMatrix) -> Float:
+    def _scores_to_decode(self, X: Matrix | ChunkedMatrix) -> Float:
         """Scores in float32 where that cannot change a label, in float64 where it might."""
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
         slack = single_error(self, X)

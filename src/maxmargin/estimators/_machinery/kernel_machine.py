@@ -218,23 +218,6 @@ class KernelMachine(CertifiedEstimator):
 class KernelRegressor(RegressorMixin, KernelMachine):
     """A kernel machine whose scores are the predictions."""
 
-    def predict(self, X: MatrixLike) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples, or for ``kernel="precomputed"`` their kernel values with the training samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        return self._scores(check.check_prediction_data(self, X))[:, 0]
-
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)

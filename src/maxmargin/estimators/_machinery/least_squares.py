@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.advice import notes_on_convergence
@@ -226,22 +225,7 @@ class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, LeastSquares):
         self._keep_certificates([solution])
         self.__dict__.pop("_factor", None)
 
-    def predict(self, X: MatrixLike) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or ChunkedMatrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        scores = self._scores(check.check_prediction_data(self, X))
+    def _decoded(self, scores: Float) -> Float:
         return scores if np.ndim(self.coef_) > 1 else scores[:, 0]
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:

@@ -108,22 +108,8 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
             return scores[:, 0]
         return multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Class labels of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels.
-
-        """
-        check_is_fitted(self)
-        return np.asarray(self.classes_[self._codes(self._scores(check.check_prediction_data(self, X)))])
+    def _decoded(self, scores: Float) -> Array:
+        return np.asarray(self.classes_[self._codes(scores)])
 
     @property
     def _strategy(self) -> str:
@@ -147,23 +133,6 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
 
 class LinearRegressor(RegressorMixin, LinearMachine):
     """A linear estimator whose scores are the predictions."""
-
-    def predict(self, X: MatrixLike) -> Float:
-        """Targets of samples.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predictions.
-
-        """
-        check_is_fitted(self)
-        return self._scores(check.check_prediction_data(self, X))[:, 0]
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
