@@ -82,6 +82,11 @@ class Softmax:
 
 
 @dataclass(frozen=True)
+class CrammerSinger(Softmax):
+    """``sum_i s_i max_c (z_ic - z_i,y_i + [c != y_i]) + lam |W|^2 / 2`` with ``z_i = W x_i + b``, ``k`` classes."""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the referee says about a point; the dual value means nothing unless ``infeasibility`` is 0 or rounding."""
 
@@ -313,7 +318,8 @@ def judge(case, w, b, alpha):
         return judge_hulls(case, w, alpha)
     if isinstance(case, Softmax):
         W, b = case.split(w)
-        values = softmax_values(case.X, case.y, case.k, W, b, alpha, case.s, case.intercept, case.scale, case.lam)
+        of_case = crammer_singer_values if isinstance(case, CrammerSinger) else softmax_values
+        values = of_case(case.X, case.y, case.k, W, b, alpha, case.s, case.intercept, case.scale, case.lam)
         return Verdict(*values)
     value, outside = dual(case, alpha)
     return Verdict(primal(case, w, b), value, outside)
@@ -499,6 +505,8 @@ def reference_optimum(case):
         return _clarabel_box(case)
     if isinstance(case, Hulls):
         return _clarabel_hulls(case)
+    if isinstance(case, CrammerSinger):
+        return _clarabel_crammer_singer(case)
     if isinstance(case, Softmax):
         return _scipy_softmax(case)
     if case.K is not None:  # an explicit feature map: K = F F^T
@@ -667,6 +675,48 @@ def softmax_values(X, y, k, W, b, A, s, intercept, scale, lam=1.0):
         primal += 0.5 * lam * (b**2).sum() / scale**2
         dual -= ((scale * A.sum(axis=0)) ** 2).sum() / (2.0 * lam)
     return primal, dual, infeasible
+
+
+def crammer_singer_values(X, y, k, W, b, A, s, intercept, scale, lam=1.0):
+    """The same for the hinge of several classes."""
+    X, rows = np.asarray(X, dtype=np.float64), np.arange(len(y))
+    Z = X @ W.T + b + (np.arange(k) != y[:, None])
+    primal = s @ (Z.max(axis=1) - Z[rows, y]) + 0.5 * lam * (W**2).sum()
+    other = np.where(np.arange(k) != y[:, None], A, 0.0)
+    infeasible = max(other.max(initial=0.0), (A[rows, y] - s).max(initial=0.0), np.abs(A.sum(axis=1)).max(initial=0.0))
+    dual = -other.sum() - ((A.T @ X) ** 2).sum() / (2.0 * lam)
+    if intercept == "free":
+        infeasible = max(infeasible, np.abs(A.sum(axis=0)).max())
+    elif intercept == "penalised":
+        primal += 0.5 * lam * (b**2).sum() / scale**2
+        dual -= ((scale * A.sum(axis=0)) ** 2).sum() / (2.0 * lam)
+    return primal, dual, infeasible
+
+
+def _clarabel_crammer_singer(case):
+    """Coefficients of all classes, and a slack for each sample of positive weight."""
+    X, penalised = _design(case)
+    used = np.flatnonzero(case.s > 0)
+    X, y, s, k = X[used], case.y[used], case.s[used], case.k
+    n, d = X.shape
+    P = np.diag(np.append(case.lam * np.tile(penalised, k), np.zeros(n)))
+    rows, limits = [], []
+    for i in range(n):
+        for c in range(k):  # the own class says that the slack is not negative
+            row = np.zeros(k * d + n)
+            row[c * d : (c + 1) * d] += X[i]
+            row[y[i] * d : (y[i] + 1) * d] -= X[i]
+            row[k * d + i] = -1.0
+            rows.append(row)
+            limits.append(-float(c != y[i]))
+    if not rows:
+        return 0.0
+    cones = [clarabel.NonnegativeConeT(len(rows))]
+    q = np.append(np.zeros(k * d), s)
+    x = _clarabel(sp.csc_matrix(np.triu(P)), q, sp.csc_matrix(np.array(rows)), np.array(limits), cones)
+    theta = x[: k * d].reshape(k, d)
+    Z = X @ theta.T + (np.arange(k) != y[:, None])
+    return float(s @ (Z.max(axis=1) - Z[np.arange(n), y]) + case.lam / 2 * (penalised * theta**2).sum())
 
 
 def _repaired_softmax(case, A):

@@ -201,7 +201,7 @@ def test_bad_parameters_of_svc(settings, message):
         ({"penalty": "l1", "dual": True}, "dual=True contradicts penalty='l1', which is minimised in the primal"),
         ({"penalty": "l0"}, "The 'penalty' parameter of LinearSVC must be a str among"),
         ({"loss": "logistic"}, "The 'loss' parameter of LinearSVC must be a str among"),
-        ({"multi_class": "crammer_singer"}, "has no solver in this version; use 'ovr' or 'ovo'."),
+        ({"multi_class": "crammer_singer", "dual": False}, "for all classes; use 'ovr' or 'ovo'."),
         (
             {"dual": False, "solver": "dual_coordinate"},
             "dual=False contradicts solver='dual_coordinate'; leave one of them at its default.",

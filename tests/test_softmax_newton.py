@@ -173,7 +173,7 @@ def test_softmax_refusals():
     X, problem = random_problem()
     with pytest.raises(ValueError, match="Classes are numbered from 0 to 2; y has values from 0 to 3"):
         SoftmaxProblem(Rows(X), problem.y, 3, 1.0, problem.s)
-    with pytest.raises(ValueError, match="it needs the softmax problem of several classes at once"):
+    with pytest.raises(ValueError, match="it needs a problem of several classes at once"):
         minimize(Problem(Rows(X), np.ones(60), Logistic(), L2(1.0), problem.s), SoftmaxNewton())
     with pytest.raises(ValueError, match="solver='newton' cannot solve this problem"):
         minimize(problem, Newton())

@@ -48,6 +48,9 @@ SOME = [
     "softmax, intercept None, weighted",
     "softmax, intercept free, zero weights",
     "softmax, a class of one sample",
+    "crammer-singer, intercept free, weighted",
+    "crammer-singer, intercept penalised, weighted",
+    "crammer-singer, intercept None, zero weights",
 ]
 some_cases = pytest.mark.parametrize("case", [CASES[name] for name in SOME], ids=SOME)
 
@@ -123,7 +126,9 @@ def test_zoo(solver, case):
         assert certificate.dual - accuracy <= value <= certificate.primal + accuracy
 
 
-OWN = [name for name in CASES if name.startswith(("hulls, ", "softmax, "))]  # problems with certificates of their own
+OWN = [
+    name for name in CASES if name.startswith(("hulls, ", "softmax, ", "crammer-singer, "))
+]  # problems with certificates of their own
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -300,6 +305,7 @@ def test_max_iter_is_exact(limit):
         "epsilon-SVR",
         "hulls, separable",
         "softmax, intercept free, weighted",
+        "crammer-singer, intercept free, weighted",
     ):
         problem = CASES[name].build()
         for solver in solvers_of(problem):

@@ -16,6 +16,8 @@ import referee
 from maxmargin.operators import CallableGram, Columns, KernelGram, PrecomputedGram, Rows, kernel_sums
 from maxmargin.parts import kernels, losses, penalties
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.classes import ClassesProblem
+from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
@@ -69,7 +71,7 @@ class Case:
     """A problem and the referee's description of the same problem."""
 
     name: str
-    build: Callable[[], Problem | BoxQP | HullDistance | SoftmaxProblem]
+    build: Callable[[], Problem | BoxQP | HullDistance | ClassesProblem]
     describe: Callable[[], referee.Machine | referee.Box | referee.Hulls | referee.Softmax]
     hard_for: tuple[str, ...] = ()  # solvers of which only honesty is asked
     convex: bool = True
@@ -164,18 +166,23 @@ def hulls(name: str, X: Any, y: Any, *, cap: Any = 1.0, total: float = 1.0, layo
 
 def softmax(name: str, X: Any, y: Any, *, k: int = 3, lam: float = 1.0, s: Any = 1.0, intercept: str | None = "free",
             scale: float = 1.0, layout: str = "dense", dtype: type = np.float64,
-            hard_for: tuple[str, ...] = ()) -> Case:  # fmt: skip
-    """Logistic regression of several classes at once."""
+            hard_for: tuple[str, ...] = (), kind: str = "softmax") -> Case:  # fmt: skip
+    """Logistic regression of several classes at once, or the machine of Crammer and Singer."""
     X, y = np.asarray(X, dtype=dtype), np.asarray(y, dtype=np.int64)
     s = np.broadcast_to(np.asarray(s, dtype=np.float64), y.shape).copy()
 
-    def build() -> SoftmaxProblem:
-        return SoftmaxProblem(Rows(sp.csr_array(X) if layout == "csr" else X), y, k, lam, s, intercept, scale)
+    posed, described = {
+        "softmax": (SoftmaxProblem, referee.Softmax),
+        "crammer-singer": (CrammerSingerProblem, referee.CrammerSinger),
+    }[kind]
+
+    def build() -> ClassesProblem:
+        return posed(Rows(sp.csr_array(X) if layout == "csr" else X), y, k, lam, s, intercept, scale)
 
     def describe() -> referee.Softmax:
-        return referee.Softmax(X.astype(np.float64), y, k, lam, s, intercept, scale)
+        return described(X.astype(np.float64), y, k, lam, s, intercept, scale)
 
-    return Case(f"softmax, {name}", build, describe, hard_for)
+    return Case(f"{kind}, {name}", build, describe, hard_for)
 
 
 def blobs(n: int, d: int, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -203,6 +210,7 @@ def cases():
     yield from _programs()
     yield from _hulls()
     yield from _softmax()
+    yield from _crammer_singer()
 
 
 def _every_loss():
@@ -549,3 +557,39 @@ def _softmax():
     yield softmax("points identical", np.ones((9, 2)), np.arange(9) % 3)
     yield softmax("points at the origin", np.zeros((9, 2)), [0, 0, 0, 0, 1, 1, 1, 2, 2])
     yield softmax("columns 1e4 apart", X * np.array([1e4, 1.0, 1e-2, 1.0]), y)
+
+
+def _crammer_singer():
+    def machine_of(name: str, X: Any, y: Any, **options: Any) -> Case:
+        return softmax(name, X, y, kind="crammer-singer", **options)
+
+    X, y = _several(60, 4, 3, seed=18)
+    weights = np.random.default_rng(19).uniform(0.2, 2.0, size=60)
+    some, slow = np.where(np.arange(60) % 4 == 0, 0.0, weights), ("dual_simplices",)
+    for intercept in ("free", "penalised", None):
+        yield machine_of(f"intercept {intercept}, weighted", X, y, s=weights, intercept=intercept, scale=2.0, lam=0.7)
+        yield machine_of(f"intercept {intercept}, zero weights", X, y, s=some, intercept=intercept)
+        yield machine_of(f"intercept {intercept}, no weight at all", X, y, s=0.0, intercept=intercept)
+        yield machine_of(f"intercept {intercept}, 4 classes, CSR", np.where(np.abs(X) < 0.5, 0.0, X),
+                         np.arange(60) % 4, k=4, intercept=intercept, layout="csr")  # fmt: skip
+    far, _ = _several(60, 4, 3, seed=20, apart=20.0)
+    yield machine_of("float32", X, y, dtype=np.float32)
+    yield machine_of("CSR float32", X, y, layout="csr", dtype=np.float32)
+    yield machine_of("two classes", X, y % 2, k=2)
+    yield machine_of("a class of one sample", X, np.append(y[:-1] % 2, 2))
+    for intercept in ("penalised", None):
+        yield machine_of(f"a class of no samples, intercept {intercept}", X, y, k=4, intercept=intercept)
+    yield machine_of("one class only", X, np.zeros(60), intercept=None)
+    yield machine_of("separable", far, y)
+    yield machine_of("separable, huge C", far, y, lam=1e-6, hard_for=slow)
+    yield machine_of("huge C", X, y, lam=1e-6, hard_for=slow)
+    yield machine_of("tiny C", X, y, lam=1e6)
+    yield machine_of("weights 1:1000", X, y, s=np.where(y == 0, 1e-3, 1.0))
+    yield machine_of("more features than samples", *_several(12, 50, 3, seed=21))
+    yield machine_of("duplicated rows, other label", np.vstack([X, X]), np.append(y, (y + 1) % 3))
+    yield machine_of("zero column", np.column_stack([X, np.zeros(60)]), y)
+    yield machine_of("constant feature", np.column_stack([X, np.full(60, 3.0)]), y)
+    yield machine_of("points identical", np.ones((9, 2)), np.arange(9) % 3)
+    yield machine_of("points at the origin", np.zeros((9, 2)), [0, 0, 0, 0, 1, 1, 1, 2, 2])
+    yield machine_of("points at the origin, no intercept", np.zeros((9, 2)), np.arange(9) % 3, intercept=None)
+    yield machine_of("columns 1e4 apart", X * np.array([1e4, 1.0, 1e-2, 1.0]), y, hard_for=slow)

@@ -12,6 +12,7 @@ from maxmargin.loop.solution import Record, Solution
 from maxmargin.loop.trace import trace
 from maxmargin.parts.parametrisations import convert_strength
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certificate, Point, Status
@@ -24,6 +25,7 @@ __all__ = [
     *estimators.__all__,
     "BoxQP",
     "Certificate",
+    "CrammerSingerProblem",
     "GroupProblem",
     "HullDistance",
     "Point",

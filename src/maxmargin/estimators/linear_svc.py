@@ -16,7 +16,7 @@ from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
 from maxmargin.estimators._machinery.margins import Margins
-from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.estimators._machinery.results import AtOnce, Results
@@ -24,8 +24,10 @@ from maxmargin.estimators._machinery.training import Training
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.parts.losses import Hinge, SquaredHinge
+from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Array, Float, Operator
+from maxmargin.protocols import Array, Float, LocalRows, Operator
+from maxmargin.solvers.choice import AnyProblem, Choice
 
 
 class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
@@ -39,6 +41,12 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     By default the intercept is penalised as in LIBLINEAR: ``b^2 / (2 intercept_scaling^2)`` is added, or
     ``|b| / intercept_scaling``. ``intercept="free"`` gives, with "l2", the problem of ``SVC(kernel="linear")``.
 
+    ``multi_class="crammer_singer"`` is one problem for all classes, also for two, as in LIBLINEAR:
+
+    ``1/2 |W|^2 + C sum_i c_i max_k (w_k.x_i + b_k - w_y.x_i - b_y + [k != y])`` with ``y = y_i``,
+
+    whatever `loss` says, and with the intercepts as above.
+
     Parameters
     ----------
     penalty : {"l2", "l1"}, default="l2"
@@ -51,8 +59,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
         "l1" has no dual method: True is refused.
     C : float, default=1.0
         Weight of the losses against the norm.
-    multi_class : {"ovr", "ovo"}, default="ovr"
-        Which binary problems are solved for more than two classes.
+    multi_class : {"ovr", "ovo", "crammer_singer"}, default="ovr"
+        Which binary problems are solved for more than two classes; or all classes at once.
     random_state : int, RandomState or None, default=None
         Seed of the solver's permutations, and of the split for probabilities; None is a fixed seed.
     max_iter : int, default=-1
@@ -78,9 +86,10 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
         As in scikit-learn.
     support_, dual_coef_ : ndarray
-        The samples with a non-zero dual variable, and these variables, one row per binary problem.
+        The samples with a non-zero dual variable, and these variables, one row per binary problem; of all classes at
+        once, one row per class.
     margin_, slacks_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
-        As in `SVC`; the margin is that of ``w`` alone.
+        As in `SVC`; the margin is that of ``w`` alone, and both are for binary problems.
     probability_slopes_ : ndarray
         With ``probability=True``: the slopes of the curve from scores to probabilities. Of two classes, below and above
         0; of more, one of the scores (one against the rest), or of the pairs won and of the mean score in them.
@@ -134,15 +143,30 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     ) -> None:
         self._store(locals())
 
+    @property
+    def _all_at_once(self) -> bool:
+        """Whether there is one problem for all classes."""
+        return self.multi_class == "crammer_singer"
+
+    @property
+    def _strategy(self) -> str:
+        return "ovr" if self._all_at_once else str(self.multi_class)
+
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
-        """One task per binary problem. Sets: ``classes_``."""
+        """One task per binary problem, or one for all classes. Sets: ``classes_``."""
         if self.probability:
             check.refuse_chunks(X, "probability=True", "leave it out, or use LogisticRegression")
-        if self.multi_class == "ovo":
-            check.refuse_chunks(X, "multi_class='ovo'", "use 'ovr'")
-        return super()._divide(X, y, sample_weight)
+        if self.multi_class != "ovr":
+            check.refuse_chunks(X, f"multi_class={self.multi_class!r}", "use 'ovr'")
+        plan = super()._divide(X, y, sample_weight)
+        if self._all_at_once:
+            plan.tasks = Tasks.alone("all classes", plan.codes.astype(np.float64), plan.tasks[0].s)
+        return plan
 
     def _keep(self, plan: Plan, solved: Results) -> None:
+        if self._all_at_once:
+            self._keep_all_classes(solved)
+            return
         super()._keep(plan, solved)
         self._training = Training.of(plan)
         calibrate(self, plan, solved)
@@ -150,17 +174,51 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     def _lengths(self) -> Float:
         return np.linalg.norm(self.coef_, axis=1)
 
+    def _refuse_unfitted(self, attribute: str) -> None:
+        super()._refuse_unfitted(attribute)
+        if self._all_at_once:
+            raise AttributeError(
+                f"{attribute} is for binary problems, and multi_class='crammer_singer' is one problem for all classes."
+            )
+
+    def _keep_all_classes(self, solved: Results) -> None:
+        """Of two classes, the difference is what counts, as in scikit-learn. Sets: the fitted attributes."""
+        k, (one,) = self.classes_.size, solved
+        theta, A = one.function.w.reshape(k, -1), np.asarray(one.function.alpha).reshape(-1, k).T
+        if k == 2:
+            theta, A = theta[1:] - theta[:1], A[1:] - A[:1]
+        self.coef_ = np.ascontiguousarray(theta[:, : self.n_features_in_])
+        self.intercept_ = np.append(theta, np.zeros((theta.shape[0], 1)), axis=1)[:, self.n_features_in_]
+        self.support_ = np.flatnonzero(A.any(axis=0)).astype(np.int32)
+        self.dual_coef_ = A[:, self.support_]
+        solved.keep(self)
+
+    def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
+        if self._all_at_once and self.solver == "auto":
+            return self._automatic_choice(problem, clients)
+        return super()._choice(problem, clients)
+
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
-        if self.penalty != "l2" or self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:
+        if (
+            self._all_at_once
+            or self.penalty != "l2"
+            or self.dual != "auto"
+            or self._limited
+            or plan.X.shape[1] > MOST_COLUMNS
+        ):
             return None
         loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         kind, scale = check.check_intercept(self, "penalised"), float(self.intercept_scaling)
         return partial(solve_linear_machine, self, plan, loss, kind, scale)
 
-    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""
-        loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         intercept = check.check_intercept(self, "penalised")
+        if self._all_at_once:
+            assert isinstance(operator, LocalRows)
+            codes, scale = task.y.astype(np.int64), float(self.intercept_scaling)
+            return CrammerSingerProblem(operator, codes, self.classes_.size, 1.0, task.s, intercept, scale)
+        loss = Hinge() if self.loss == "hinge" else SquaredHinge()
         penalty = penalty_of(self, plan.X.shape[1])
         return Problem(operator, task.y, loss, penalty, task.s, intercept, float(self.intercept_scaling))
 
@@ -172,6 +230,22 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
                 "penalty='l1' with loss='hinge' is a linear program, which no solver of this version proves well; use "
                 "loss='squared_hinge', or solver='smoothed' with a tol from 1e-3 on."
             )
-        if self.multi_class == "crammer_singer":
-            raise ValueError("multi_class='crammer_singer' has no solver in this version; use 'ovr' or 'ovo'.")
-        super()._refuse_contradictions()
+        if self._all_at_once:
+            self._refuse_for_all_classes()
+        else:
+            super()._refuse_contradictions()
+
+    def _refuse_for_all_classes(self) -> None:
+        """Refuse what there is for binary problems only."""
+        binary = {
+            "penalty='l1'": self.penalty == "l1",
+            "dual=False": self.dual is False,
+            "probability=True": self.probability,
+            "positive=True and bounds": self._limited,
+        }
+        for what, given in binary.items():
+            if given:
+                raise ValueError(
+                    f"{what} has no solver in this version for multi_class='crammer_singer', which is one problem for "
+                    f"all classes; use 'ovr' or 'ovo'."
+                )

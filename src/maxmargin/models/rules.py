@@ -219,7 +219,7 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
     "LinearSVC": _SIZED
     | _CLASSES_RULE
     | _CERTIFIED
-    | {"coef_": _array("f", "problems", "features"), "n_iter_": _COUNT},
+    | {"coef_": _array("f", "scores", "features"), "intercept_": _array("f", "scores"), "n_iter_": _COUNT},
     "DistributedSVC": _DISTRIBUTED,
     "DistributedRidge": _DISTRIBUTED_REGRESSION,
     "DistributedLasso": _DISTRIBUTED_REGRESSION,
@@ -401,14 +401,15 @@ def _sizes(model: BaseEstimator) -> Sizes:
     classes = int(model.classes_.size) if hasattr(model, "classes_") else 0
     pairwise = classes > 2 and getattr(model, "multi_class", "ovr") == "ovo"
     scores = classes * (classes - 1) // 2 if pairwise else classes if classes > 2 else 1
-    problems = 1 if classes > 2 and getattr(model, "multi_class", "ovr") == "multinomial" else scores
+    at_once = getattr(model, "multi_class", "ovr") in ("multinomial", "crammer_singer")
+    problems = 1 if at_once else scores
     support = int(model.support_.size) if hasattr(model, "support_") else 0
     sizes = {"features": int(model.n_features_in_), "classes": classes, "support": support}
     stored = getattr(model, "kernel", None) != "precomputed"
     return sizes | {
         "problems": problems,
         "scores": scores,
-        "rows": classes - 1 if pairwise and hasattr(model, "_support_codes") else problems,
+        "rows": classes - 1 if pairwise and hasattr(model, "_support_codes") else scores,
         "slopes": 2 if pairwise or classes == 2 else min(classes, 1),
         "vectors": sizes["support"] if stored else 0,
         "columns": sizes["features"] if stored else 0,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from maxmargin.solvers.classes.dual_simplices import DualSimplices as DualSimplices
 from maxmargin.solvers.classes.softmax_newton import SoftmaxNewton as SoftmaxNewton
 from maxmargin.solvers.columns.coordinate_descent import CoordinateDescent as CoordinateDescent
 from maxmargin.solvers.columns.group_descent import GroupDescent as GroupDescent

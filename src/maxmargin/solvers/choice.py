@@ -11,10 +11,11 @@ from maxmargin.operators import Chunks, Columns, Sharded
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.classes import ClassesProblem
+from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
-from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.solvers import solver_class
 from maxmargin.solvers.kernels.block_smo import MOST_SAMPLES
 from maxmargin.solvers.relay import Relay
@@ -41,7 +42,7 @@ MOST_ENTRIES = 2**20  # of the rows of a fit that one compiled call solves
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
-AnyProblem: TypeAlias = Problem | BoxQP | HullDistance | SoftmaxProblem | GroupProblem
+AnyProblem: TypeAlias = Problem | BoxQP | HullDistance | ClassesProblem | GroupProblem
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,11 @@ class Traits:
             max_time=max_time,
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,
             of_hulls=isinstance(problem, HullDistance),
-            of_classes=isinstance(problem, SoftmaxProblem),
+            of_classes=isinstance(problem, ClassesProblem),
             of_groups=isinstance(problem, GroupProblem),
             intercept=isinstance(problem, Problem) and problem.intercept is not None,
-            kinked=isinstance(problem, Problem) and problem.loss.traits.kinked,
+            kinked=isinstance(problem, CrammerSingerProblem)
+            or (isinstance(problem, Problem) and problem.loss.traits.kinked),
         )
 
     @property
@@ -192,7 +194,8 @@ def table(traits: Traits) -> Choice:
     ==============================================================  ===================  ========================
     problem                                                         solver               take over
     ==============================================================  ===================  ========================
-    several classes at once                                         ``softmax_newton``
+    several classes at once, the softmax                            ``softmax_newton``
+    several classes at once, a loss with kinks                      ``dual_simplices``
     coefficients in groups                                          ``group_descent``
     the distance of two hulls (a hard margin, or nu), clients       ``saddle``
     the squared loss through a kernel, up to 8000 samples           ``kernel_cholesky``  ``decomposition``
@@ -225,6 +228,8 @@ def table(traits: Traits) -> Choice:
     of its dual variables is ever zero, and all samples would be support vectors.
     """
     t = traits
+    if t.of_classes and t.kinked:
+        return Choice("dual_simplices", "all classes are fitted at once, and one sample's variables have a closed form")
     if t.of_classes:
         return Choice("softmax_newton", "all classes are fitted at once")
     if t.of_groups:

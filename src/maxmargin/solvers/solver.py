@@ -18,11 +18,11 @@ import numpy as np
 from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array
 
 OF_HULLS = (
@@ -44,7 +44,7 @@ class Needs:
     ``columns``  columns of features in any order, so that they have to be in memory
     ``kernel``   a kernel matrix and a loss whose dual is a quadratic program, or such a program itself
     ``hulls``    rows of two classes whose hulls are to be separated: `HullDistance`
-    ``classes``  rows of several classes at once: `SoftmaxProblem`
+    ``classes``  rows of several classes at once: `SoftmaxProblem`, `CrammerSingerProblem`
     ``groups``   columns in groups, perhaps with several targets at once: `GroupProblem`
     ===========  =====================================================================================
     """
@@ -114,9 +114,7 @@ class Needs:
         return None if isinstance(problem, HullDistance) else OF_HULLS
 
     def _unmet_classes(self, problem: object) -> str | None:
-        return (
-            None if isinstance(problem, SoftmaxProblem) else "it needs the softmax problem of several classes at once"
-        )
+        return None if isinstance(problem, ClassesProblem) else "it needs a problem of several classes at once"
 
     def _unmet_groups(self, problem: object) -> str | None:
         return None if isinstance(problem, GroupProblem) else "it needs coefficients in groups (GroupProblem)"

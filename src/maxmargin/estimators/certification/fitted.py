@@ -25,10 +25,10 @@ from maxmargin.operators import ChunkedMatrix, Matrix, Rows
 from maxmargin.operators.rows import is_sparse
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Certifiable, Certificate, Point
 from maxmargin.problems.problem import Problem
-from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.solvers import DualCoordinate
 from maxmargin.solvers.choice import choose
@@ -162,7 +162,7 @@ def dual_bound(problem: Problem, point: Point) -> Float:
     return solved_dual(problem, Point(point.w, point.b, slopes), solver)
 
 
-def solved_dual(problem: Problem | SoftmaxProblem, start: Point, solver: AnySolver) -> Float:
+def solved_dual(problem: Problem | ClassesProblem, start: Point, solver: AnySolver) -> Float:
     """Dual variables of a solution, found by going on from a point."""
     solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
     assert solution.point.alpha is not None
@@ -184,11 +184,11 @@ def street_certificate_of(model: Model, k: int, problem: BoxQP | HullDistance, a
 
 
 def smooth_certificate_of(
-    model: Model, k: int, problem: Problem | SoftmaxProblem, point: Point, solver: AnySolver
+    model: Model, k: int, problem: Problem | ClassesProblem, point: Point, solver: AnySolver
 ) -> Certificate:
     """The certificate of problem ``k`` with the dual variables that the model kept, or good ones."""
     alpha = model.solutions_[k].point.alpha if hasattr(model, "solutions_") else None
-    size = problem.s.size * (problem.n_classes if isinstance(problem, SoftmaxProblem) else 1)
+    size = problem.s.size * (problem.n_classes if isinstance(problem, ClassesProblem) else 1)
     if alpha is None or alpha.size != size:
         alpha = solved_dual(problem, point, solver)
     return judged(model, problem, Point(point.w, point.b, alpha))

@@ -52,11 +52,12 @@ from maxmargin.operators import rows_of
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
+from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Features, Float
-from maxmargin.solvers import Saddle, SoftmaxNewton
+from maxmargin.solvers import DualSimplices, Saddle, SoftmaxNewton
 from maxmargin.solvers.choice import choose
 
 HULL_BOUND_TOL = 1e-6
@@ -69,7 +70,7 @@ KINDS = {"free": "", "penalised": " (intercept penalised)", None: " (no intercep
 @judge.register(sklearn.svm.LinearSVC)
 def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     if model.multi_class == "crammer_singer":
-        raise ValueError("certify judges LinearSVC with multi_class='ovr'; 'crammer_singer' is another problem.")
+        return _judge_all_classes(model, data)
     codes = codes_of(model, data)
     C = 1.0 if np.isinf(model.C) else model.C
     s = C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
@@ -92,6 +93,23 @@ def _judge_linear_svc(model: Model, data: Samples) -> Verdict:
     power = "" if model.loss == "hinge" else "^2"
     formula = f"{norm_formula(model)} + sum_i C_i max(0, 1 - y_i (w.x_i + b)){power}{KINDS[intercept]}"
     return verdict_of(formula, tasks, certificates, claims)
+
+
+def _judge_all_classes(model: Model, data: Samples) -> Verdict:
+    """The machine of Crammer and Singer; of two classes, only the difference of their scores is kept."""
+    codes, k = codes_of(model, data), model.classes_.size
+    s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+    intercept, W = intercept_of(model, "penalised"), np.asarray(model.coef_, dtype=np.float64)
+    b = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), W.shape[0])
+    theta = np.column_stack([W, b]) if intercept is not None else W
+    if k == 2:
+        theta = np.vstack([-0.5 * theta, 0.5 * theta])
+    task = Task("all classes", np.arange(codes.size), codes.astype(np.float64), s)
+    scale = float(model.intercept_scaling)
+    problem = CrammerSingerProblem(rows_of(data.X), codes, k, 1.0, s, intercept, scale)
+    certificate = smooth_certificate_of(model, 0, problem, Point(theta.ravel(), 0.0), DualSimplices())
+    formula = "1/2 |W|^2 + sum_i C_i max_k (w_k.x_i + b_k - w_y.x_i - b_y + [k != y])"
+    return verdict_of(formula + KINDS[intercept], [task], [certificate])
 
 
 @judge.register(DistributedNuSVC)

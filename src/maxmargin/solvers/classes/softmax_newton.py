@@ -46,6 +46,14 @@ class SoftmaxNewton(Solver[SoftmaxProblem, "SoftmaxNewtonState"]):
     name: ClassVar[str] = "softmax_newton"
     needs: ClassVar[Needs] = Needs("classes")
 
+    def supports(self, problem: object) -> str | None:
+        """``None``, or why not."""
+        if (reason := super().supports(problem)) is not None:
+            return reason
+        if not isinstance(problem, SoftmaxProblem):
+            return f"it needs the softmax problem of several classes at once; this is a {type(problem).__name__}"
+        return None
+
     def start(self, problem: SoftmaxProblem, warm: Point | None) -> SoftmaxNewtonState:
         """Zero, or a given point."""
         theta = np.zeros(problem.shape)
