@@ -43,6 +43,7 @@ from maxmargin.estimators.svc_cv import SVCCV
 from maxmargin.estimators.svm_path import SVMPath, svm_path
 from maxmargin.estimators.svr import SVR
 from maxmargin.estimators.svr_cv import SVRCV
+from maxmargin.estimators.within_ball import InBall, minimise_in_ball, projected_sgd
 
 __all__ = [
     "SVC",
@@ -58,6 +59,7 @@ __all__ = [
     "ElasticNetCV",
     "GroupLasso",
     "HomotopyPath",
+    "InBall",
     "KKTReport",
     "KernelRidge",
     "Lasso",
@@ -94,8 +96,10 @@ __all__ = [
     "lasso_path",
     "lasso_within_norm",
     "leave_one_out",
+    "minimise_in_ball",
     "minimum_norm",
     "pareto_curve",
+    "projected_sgd",
     "svm_path",
 ]
 
