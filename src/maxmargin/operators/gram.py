@@ -27,6 +27,7 @@ from maxmargin.protocols import Array, Float, Index, Kernel
 from maxmargin.threads import Workers
 
 POSITIVITY_SAMPLES = 1500  # of a kernel that is not known to be positive are tested: a factorisation of about a GFLOP
+ASYMMETRY = 1e-8  # of the largest value: a matrix that is farther from its transpose is not symmetric
 MIRRORED = 32  # rows at a time, whose other halves stay in the processor's cache
 SCREENED_VALUES = 2_000_000  # kernel values: fewer are computed in float64 at once
 SINGLE_RANGE = 1e-30, 1e30  # of kernel values and squared lengths that float32 can hold with room to spare
@@ -131,17 +132,33 @@ class Gram(ABC):
 
         Tested by a Cholesky factorisation on up to ``POSITIVITY_SAMPLES`` samples, spread evenly.
         """
-        rows = np.unique(np.linspace(0, self.n_samples - 1, min(self.n_samples, POSITIVITY_SAMPLES)).astype(np.int64))
-        K = np.empty((rows.size, rows.size))
-        self.write_rows(rows, self.columns(rows, np.float64), 1.0, 0.0, K, np.arange(rows.size))
-        size = float(np.abs(K).max(initial=0.0))
-        if float(np.abs(K - K.T).max(initial=0.0)) > 1e-8 * size:
+        K, size = self._tested()
+        if float(np.abs(K - K.T).max(initial=0.0)) > ASYMMETRY * size:
             return False
         try:
-            np.linalg.cholesky(0.5 * (K + K.T) + 1e-10 * (size + 1e-300) * np.eye(rows.size))
+            np.linalg.cholesky(0.5 * (K + K.T) + 1e-10 * (size + 1e-300) * np.eye(K.shape[0]))
         except np.linalg.LinAlgError:
             return False
         return True
+
+    @cached_property
+    def flaw(self) -> str | None:
+        """Why the matrix is not positive semi-definite, in words; ``None`` if it is, as far as it was tested."""
+        if self.positive:
+            return None
+        K, size = self._tested()
+        apart = float(np.abs(K - K.T).max(initial=0.0))
+        if apart > ASYMMETRY * size:
+            return f"it is not symmetric, and values of the same two samples differ by {apart:.2g}"
+        least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
+        return f"it has a direction of negative curvature, {least:.2g}, where its largest value is {size:.2g}"
+
+    def _tested(self) -> tuple[Float, float]:
+        """The values of some samples, spread evenly, and the largest size of these."""
+        rows = np.unique(np.linspace(0, self.n_samples - 1, min(self.n_samples, POSITIVITY_SAMPLES)).astype(np.int64))
+        K = np.empty((rows.size, rows.size))
+        self.write_rows(rows, self.columns(rows, np.float64), 1.0, 0.0, K, np.arange(rows.size))
+        return K, float(np.abs(K).max(initial=0.0))
 
     @cached_property
     def whole(self) -> Float:

@@ -18,6 +18,7 @@ from maxmargin.solvers.columns.working_set import WorkingSet as WorkingSet
 from maxmargin.solvers.hulls.frank_wolfe import FrankWolfe as FrankWolfe
 from maxmargin.solvers.hulls.gilbert import Gilbert as Gilbert
 from maxmargin.solvers.hulls.saddle import Saddle as Saddle
+from maxmargin.solvers.interior_point import InteriorPoint as InteriorPoint
 from maxmargin.solvers.kernels.active_set import ActiveSet as ActiveSet
 from maxmargin.solvers.kernels.block_smo import BlockSMO as BlockSMO
 from maxmargin.solvers.kernels.decomposition import Decomposition as Decomposition
@@ -33,7 +34,6 @@ from maxmargin.solvers.rows.conjugate_gradients import ConjugateGradients as Con
 from maxmargin.solvers.rows.cutting_plane import CuttingPlane as CuttingPlane
 from maxmargin.solvers.rows.dual_coordinate import DualCoordinate as DualCoordinate
 from maxmargin.solvers.rows.fista import FISTA as FISTA
-from maxmargin.solvers.rows.interior_point import InteriorPoint as InteriorPoint
 from maxmargin.solvers.rows.landweber import Landweber as Landweber
 from maxmargin.solvers.rows.newton import Newton as Newton
 from maxmargin.solvers.rows.pegasos import Pegasos as Pegasos

@@ -38,6 +38,7 @@ NEWTON_ROUNDS, NEWTON_PRODUCTS, COCOA_ROUNDS, COCOA_PASSES = 110, 20, 90, 80
 CONJUGATE_STEPS, SCATTERED, DENSE_ROWS = 60, 5e8, 0.3
 FEW_EQUATIONS, CORRECTIONS = 200, 100
 MOST_EQUATIONS, MOST_SINGULAR = 8000, 5000  # half a gigabyte; and of a decomposition, which takes thirty times as long
+LAST_STEPS = 60  # of a named solver: interior point needs 40 at most
 MOST_ENTRIES = 2**20  # of the rows of a fit that one compiled call solves
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
@@ -170,6 +171,12 @@ class Choice:
     def __str__(self) -> str:
         relief = "".join(f", and '{name}' takes over after {patience} iterations" for name, patience in self.successors)
         return f"'{self.name}', because {self.reason}{relief}."
+
+
+def asked_for(name: str, problem: AnyProblem) -> Choice:
+    """A solver that users named, and who goes on from its point where it cannot."""
+    able = [other for other in solver_class(name).finishers if solver_class(other)().supports(problem) is None]
+    return Choice(name, f"solver={name!r} was asked for", tuple((other, LAST_STEPS) for other in able[:1]))
 
 
 def small_enough(n_samples: int, n_features: int) -> str | None:

@@ -53,6 +53,7 @@ class Needs:
     clients: bool = False  # whether the rows may be spread over several clients
     l2: bool = False  # whether the penalty has to be L2
     most_features: int | None = None  # for methods that factorise a matrix of their size
+    or_kernel: bool = False  # whether a kernel matrix will do as well
 
     def unmet(self, problem: object) -> str | None:
         """``None``, or the first need that a problem does not meet, as the end of a sentence."""
@@ -65,6 +66,9 @@ class Needs:
             "classes": self._unmet_classes,
             "groups": self._unmet_groups,
         }
+        over_kernel = isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised)
+        if self.or_kernel and over_kernel:
+            return self._unmet_kernel(problem)
         reason = seen[self.samples](problem)
         if reason is not None:
             return reason
@@ -167,6 +171,7 @@ class Solver(ABC, Generic[ProblemT, StateT]):
 
     name: ClassVar[str]  # under which users choose it
     needs: ClassVar[Needs]
+    finishers: ClassVar[tuple[str, ...]] = ()  # who go on from its point where it cannot, the first that supports that
 
     def supports(self, problem: object) -> str | None:
         """``None``, or the reason why not, as the end of a sentence."""

@@ -28,7 +28,7 @@ from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array, Float, Operator
 from maxmargin.solvers import refuse_wrong_options
-from maxmargin.solvers.choice import AnyProblem, Choice, choose
+from maxmargin.solvers.choice import AnyProblem, Choice, asked_for, choose
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NU_CONSTRAINT: list[object] = [Interval(Real, 0.0, 1.0, closed="right")]
@@ -173,7 +173,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         """The solver for a problem: the one that was asked for, or what the table of "auto" says."""
         if self.solver != "auto":
-            return Choice(str(self.solver), f"solver={self.solver!r} was asked for")
+            return asked_for(str(self.solver), problem)
         return self._automatic_choice(problem, clients)
 
     def _automatic_choice(self, problem: AnyProblem, clients: int = 0) -> Choice:

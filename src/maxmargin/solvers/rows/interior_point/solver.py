@@ -29,7 +29,7 @@ STUCK_STEPS = 20
 
 
 @dataclass(frozen=True)
-class InteriorPoint(Solver[Problem, "InteriorPointState"]):
+class RowsInteriorPoint(Solver[Problem, "InteriorPointState"]):
     """Primal-dual interior point: predictor, corrector and corrections for centrality.
 
     Problem: ``min sum_i s_i loss(x_i.w + b, y_i) + lam |w|^2 / 2`` with few features, any intercept, and a hinge or an
