@@ -34,6 +34,7 @@ BESIDE_ZERO = 2.0**-60  # of the weight: inside of the box, but so near to 0 tha
 
 GOLDEN_RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
 VANISHING = 1e-12  # relative to what is added up: a smaller value is rounding
+DISTANCE_ROUNDINGS = 16.0  # of a squared distance, relative to the largest squared length: about what it may be off
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,16 @@ class BoxQP:
         total = self._sizes_of_totals
         if total == 0.0:
             return 0.0
-        return VANISHING * total * (0.5 * total * _largest(self.gram.diagonal()) + _largest(self.from_middle))
+        squares = self.gram.diagonal()
+        if float(self.totals.sum()) == 0.0:  # only differences of samples count then, however long these are
+            squares = np.minimum(squares, self._squared_distances + DISTANCE_ROUNDINGS * DOUBLE * squares.max())
+        return VANISHING * total * (0.5 * total * _largest(squares) + _largest(self.from_middle))
+
+    @cached_property
+    def _squared_distances(self) -> Float:
+        """Of all samples from the first one, as the kernel sees them, but for rounding."""
+        first, diagonal = self.gram.block(np.zeros(1, dtype=np.int64))[0], self.gram.diagonal()
+        return np.asarray(diagonal - 2.0 * first + diagonal[0])
 
     @cached_property
     def _sizes_of_totals(self) -> float:
@@ -188,9 +198,7 @@ class BoxQP:
 
         Where distinct samples are independent of each other, hulls have no common point without a common sample.
         """
-        first = self.gram.block(np.zeros(1, dtype=np.int64))[0]
-        diagonal = self.gram.diagonal()
-        spread = float((diagonal - 2.0 * first + diagonal[0]).max(initial=0.0)) * float(np.abs(self.totals).max()) ** 2
+        spread = float(self._squared_distances.max(initial=0.0)) * float(np.abs(self.totals).max()) ** 2
         indistinct = -certificate.dual <= certificate.dual_error <= VANISHING * spread
         return indistinct and self.gram.may_meet(self.sample[self.high > 0.0], self.sample[self.low < 0.0])
 

@@ -16,6 +16,7 @@ from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.problems.point import Status
 from maxmargin.solvers import solvers_of
+from maxmargin.solvers.recentred import recentred
 from maxmargin.threads import NO_OTHERS, one_blas_thread
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
         plan.solver = plan.choice.make(plan.hints)
         reason = plan.solver.supports(problem)
         if reason is None:
-            plan.first = problem
+            plan.first, plan.solver = problem, recentred(plan.solver, problem)
             return
         reasons.append(reason)
         able.update(solvers_of(problem))
