@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 import clocks
-from maxmargin import SVC, LinearSVC, Status, certify
+from maxmargin import SVC, SVR, LinearSVC, Ridge, Status, certify
 
 BOTH = pytest.mark.parametrize("make", [SVC, LinearSVC])
 
@@ -436,5 +436,24 @@ def test_the_warning_of_a_fit_that_is_lost_in_rounding_says_what_helps(model):
         "unequal": (rows * [1.0, 1e8, 1.0], r"column 1 is \d+ times as large as the typical column, so scaling"),
     }
     for samples, text in texts.values():
-        with pytest.warns(ConvergenceWarning, match=r"rounding errors.*Raise tol or lower C; " + text):
+        remedy = r"rounding errors.*Raise tol( to \de-\d\d, below .*,)? or lower C; "
+        with pytest.warns(ConvergenceWarning, match=remedy + text):
             model.fit(samples, labels)
+
+
+@pytest.mark.parametrize("model", [LinearSVC(loss="hinge", tol=1e-15), SVR(tol=1e-16), Ridge(tol=1e-16)], ids=repr)
+def test_the_tolerance_that_a_warning_names_is_reached(model):
+    """Issue 27: where rounding is all that is left of the gap, the remedy is a tolerance that can be proven."""
+    rows = rng.normal(size=(60, 3))
+    values = rows[:, 0] + rng.normal(size=60)
+    y = (values > 0).astype(int) if isinstance(model, LinearSVC) else values
+    with pytest.warns(ConvergenceWarning, match=r"rounding errors.*Raise tol to \de-1\d, below which") as caught:
+        model.fit(rows, y)
+    tol = float(re.search(r"tol to (\S+),", str(caught[0].message))[1])
+    assert model.set_params(tol=tol).fit(rows, y).status_ is Status.CONVERGED
+
+
+def test_sparse_columns_far_from_zero_are_named_too():
+    rows = sp.csr_matrix(rng.normal(size=(60, 3)) + np.array([0.0, 0.0, 1e10]))
+    with pytest.warns(ConvergenceWarning, match=r"column 2 is \de\+\d\d times as far from zero as it is wide"):
+        SVC(kernel="linear", tol=1e-12, C=1e3, intercept=None).fit(rows, np.arange(60) % 2)

@@ -1,6 +1,7 @@
 """Certificates that hold in exact arithmetic: their errors, what they claim, and that `certify` says the same."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +23,7 @@ from maxmargin import (
     OneClassSVM,
     Point,
     Problem,
+    Record,
     SGDClassifier,
     SGDRegressor,
     Status,
@@ -34,7 +36,7 @@ from maxmargin.numerics.rounding import growth
 from maxmargin.operators import PrecomputedGram, Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredEpsilonInsensitive
 from maxmargin.parts.penalties import L2
-from maxmargin.problems.point import Certificate
+from maxmargin.problems.point import Certificate, estimated_gap
 from maxmargin.solvers import DualCoordinate
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -67,7 +69,18 @@ def test_the_error_counts_as_gap():
     assert Certificate(1.0, 1.5, 0.3, 0.3).relative_gap == pytest.approx(0.1 / 1.5)
     assert Certificate(1.0, 1.5, 0.1, 0.1).relative_gap == math.inf  # a contradiction proves nothing
     assert Certificate(1.0, 1.0 + 1e-10, 1e-12, 1e-12).relative_gap == math.inf  # however small it is
-    assert Certificate(1.0, 1.0 + 1e-10).relative_gap == 0.0  # of a solver's estimate, which knows no errors
+    assert Certificate(1.0, 1.0 + 1e-10).relative_gap == math.inf  # or if no error is known
+    assert Certificate(0.0, 1e-300).relative_gap == math.inf
+
+
+def test_a_solver_may_contradict_itself_a_little_but_proves_nothing_by_that():
+    assert estimated_gap(2.0, 1.0) == 0.5
+    assert estimated_gap(1.0, 1.0 + 1e-10) == 0.0
+    assert estimated_gap(1.0, 1.0 + 1e-8) == math.inf
+    assert estimated_gap(0.0, 1e-10, least=1.0) == 0.0
+    assert estimated_gap(math.inf, -math.inf) == math.inf
+    record = Record(0.0, 1, 1.0, 1.0 + 1e-10, certified=False)
+    assert (record.relative_gap, replace(record, certified=True).relative_gap) == (0.0, math.inf)
 
 
 def test_a_gap_beside_an_optimum_of_zero_is_measured_by_the_least_value():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from maxmargin import (
     SVC,
@@ -109,6 +110,17 @@ def test_only_columns_that_are_far_are_moved():
     X[41, 1] = -1e9  # a row that is not among the first that are looked at
     np.testing.assert_array_equal(far_middle(X) != 0.0, [False, False, False, True])
     assert far_middle(Z) is None
+
+
+@pytest.mark.parametrize("solver", ["newton", "decomposition"])
+def test_sparse_rows_are_moved_where_they_have_all_entries(solver):
+    """A column that is far from zero has no zeros, and others stay as they are."""
+    X = csr_array(np.column_stack([Z + 1e8, np.where(Z[:, 0] > 1.0, Z[:, 1], 0.0)]))
+    np.testing.assert_array_equal(far_middle(X) != 0.0, [True, True, True, False])
+    sparse, dense = (SVC(kernel="linear", solver=solver).fit(rows, CLASSES) for rows in (X, X.toarray()))
+    assert sparse.status_ is dense.status_ is Status.CONVERGED
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=2e-3)
+    assert certify(sparse, X, CLASSES).relative_gap <= 2e-3
 
 
 def test_the_name_of_the_solver_is_that_of_the_one_at_work():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from maxmargin.problems.point import Certifiable, Certificate, Point, Status
+from maxmargin.problems.point import Certifiable, Certificate, Point
 from maxmargin.problems.precise import certify_precisely
 from maxmargin.problems.problem import Problem
 
@@ -22,7 +22,7 @@ def certify_point(problem: Certifiable, point: Point, tol: float = math.inf) -> 
 
     """
     certificate = _a_number(problem.certify(point))
-    if not certificate.blurred(tol) or problem.conclusion(certificate) is Status.NOT_SEPARABLE:
+    if not certificate.blurred(tol) or problem.conclusion(certificate) is not None:
         return certificate
     precise = certify_precisely(problem, point)
     better = precise is not None and precise.error < certificate.error and precise.relative_gap < math.inf

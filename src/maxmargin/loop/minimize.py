@@ -26,7 +26,7 @@ from maxmargin.loop.checkpoint import Checkpoints
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.progress import ProgressLine
 from maxmargin.loop.solution import Record, Solution
-from maxmargin.problems.point import Certifiable, Certificate, Point, Status
+from maxmargin.problems.point import Certifiable, Certificate, Point, Status, estimated_gap
 from maxmargin.protocols import Array, Communicator
 from maxmargin.solvers.solver import AnySolver, Resumable, State
 from maxmargin.threads import GivenUp, given_up_if, one_blas_thread
@@ -389,8 +389,9 @@ class _Run:
         return status
 
     def _claims_to_be_done(self, state: State) -> bool:
-        own = Certificate(*state.estimate, least=self.least)
-        return state.exhausted or own.relative_gap <= self.tol or self.problem.conclusion(own) is not None
+        if state.exhausted or estimated_gap(*state.estimate, self.least) <= self.tol:
+            return True
+        return self.problem.conclusion(Certificate(*state.estimate)) is not None
 
     def _check_is_due(self, state: State) -> bool:
         """At rounds 1, 2, 4, 8, ..., as long as certificates, this one included, stay a small share of the work."""
@@ -400,7 +401,7 @@ class _Run:
 
     def _is_stalled(self) -> bool:
         last = Certificate(self.history[-1].primal, self.history[-1].dual)
-        gap = last.gap if last.relative_gap < math.inf else math.inf
+        gap = last.gap if estimated_gap(last.primal, last.dual) < math.inf else math.inf
         if gap < STALL_FACTOR * self.progress_gap:
             self.progress_gap, self.progress_round = gap, self.rounds
         return self.rounds - self.progress_round > max(STALL_ROUNDS, STALL_GROWTH * self.progress_round)

@@ -16,7 +16,7 @@ from maxmargin.loop.certificate import complete
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import UNLIMITED, minimize
 from maxmargin.loop.solution import Record, Solution
-from maxmargin.problems.point import Certifiable, Certificate, Point, Status
+from maxmargin.problems.point import Certifiable, Certificate, Point, Status, estimated_gap
 from maxmargin.solvers.solver import AnySolver
 from maxmargin.threads import one_blas_thread
 
@@ -97,8 +97,7 @@ def _solved(
     """A point within the tolerance, if there is one after a few rounds."""
     tries = 0
     for _ in range(MOST_ROUNDS):
-        own = Certificate(*state.estimate)
-        if own.relative_gap <= tol:
+        if estimated_gap(*state.estimate) <= tol:
             point, certificate = complete(problem, solver.point(problem, state), tol)
             if certificate.relative_gap <= tol:
                 return point, certificate

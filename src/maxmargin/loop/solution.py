@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 
-from maxmargin.problems.point import Certificate, Point, Status
+from maxmargin.problems.point import Certificate, Point, Status, estimated_gap
 
 WIDTH, HEIGHT = 480, 160  # of the picture of the gap, in pixels
 LEAST_GAP = 1e-17  # that is drawn: a gap of zero has no logarithm
@@ -29,6 +29,8 @@ class Record:
     @property
     def relative_gap(self) -> float:
         """Relative duality gap of this line, its error included."""
+        if not self.certified:
+            return estimated_gap(self.primal, self.dual, self.least)
         return Certificate(self.primal, self.dual, self.error, least=self.least).relative_gap
 
 

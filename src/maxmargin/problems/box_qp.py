@@ -186,10 +186,14 @@ class BoxQP:
         return float(np.abs(self.totals).sum())
 
     def conclusion(self, certificate: Certificate) -> Status | None:
-        """That hulls meet or, of other programs, that rounding errors leave nothing to go on with."""
+        """That hulls meet or, of other programs, that rounding errors leave nothing to go on with.
+
+        Values that are wrong by more than such an optimum may be say neither.
+        """
         value = max(abs(certificate.primal), abs(certificate.dual))
         known = 0.0 < certificate.error < 0.1 * value and not self.of_hulls  # small as it may be
-        if not (self.of_hulls and certificate.dual >= 0.0) and (value >= self.rounding_level or known):
+        vanishes = (self.of_hulls and certificate.dual >= 0.0) or (value < self.rounding_level and not known)
+        if not vanishes or 0.0 < self.rounding_level < certificate.error:
             return None
         return Status.NOT_SEPARABLE if self.of_hulls and self._meet(certificate) else Status.STALLED
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from maxmargin.protocols import Float
 
-NEGLIGIBLE = 1e-9  # of the values: a solver's own estimate, which knows no errors, may contradict itself by this
+NEGLIGIBLE = 1e-9  # of the values: by so much a solver's own account, which knows no errors, may contradict itself
 
 
 class Status(Enum):
@@ -83,12 +83,11 @@ class Certificate:
         """Duality gap and rounding error divided by the larger of the two absolute values: the proven quality."""
         scale = max(abs(self.primal), abs(self.dual), self.least)
         sure = self.gap + self.error
-        forgiven = 0.0 if self.error > 0.0 else NEGLIGIBLE * scale  # what was certified is held to its error
-        if not sure < math.inf or sure < -forgiven:  # a pair below its own bound proves nothing
+        if not 0.0 <= sure < math.inf:  # a pair that contradicts itself, however little, proves nothing
             return math.inf
         if scale == 0.0:
             return 0.0 if sure == 0.0 else math.inf
-        return max(sure, 0.0) / scale
+        return sure / scale
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -112,6 +111,16 @@ class Certificate:
 
 
 UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that are not finite
+
+
+def estimated_gap(primal: float, dual: float, least: float = 0.0) -> float:
+    """The relative gap by a solver's own account, which proves nothing.
+
+    Such values are not bounded but maintained, so that one may be a little on the wrong side of the other.
+    """
+    own = Certificate(primal, dual, least=least)
+    contradiction = -own.gap if 0.0 < -own.gap <= NEGLIGIBLE * max(abs(primal), abs(dual), least) else 0.0
+    return replace(own, primal_error=contradiction).relative_gap
 
 
 class Certifiable(Protocol):

@@ -9,13 +9,13 @@ computed from scratch, are those of the rows as they were given.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from maxmargin.operators import Gram, KernelGram, Rows, StoredGram
 from maxmargin.operators.precise import combination, products
-from maxmargin.operators.rows import Matrix
+from maxmargin.operators.rows import Matrix, dense64, is_sparse
 from maxmargin.parts.kernels import Linear
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
@@ -121,7 +121,7 @@ def _move(problem: Movable) -> Moved | None:
     X = _rows_to_move(problem)
     if X is None or (middle := far_middle(X)) is None:
         return None
-    near = X - middle
+    near = _from(middle, X)
     if isinstance(problem, BoxQP):
         return Moved(replace(problem, gram=_gram_of(problem.gram, near)), X, middle)
     if isinstance(problem, Problem) and problem.kernelised:
@@ -130,7 +130,17 @@ def _move(problem: Movable) -> Moved | None:
     return Moved(replace(problem, operator=Rows(near, problem.operator.workers)), X, middle)
 
 
-def far_middle(X: Array) -> Float | None:
+def _from(middle: Float, X: Matrix) -> Matrix:
+    """Rows minus their middle; a sparse column that is far from zero has all of its entries, and keeps them."""
+    if not is_sparse(X):
+        return X - middle
+    near = X.astype(np.float64)
+    near.sum_duplicates()
+    near.data -= middle[near.indices]
+    return near
+
+
+def far_middle(X: Matrix) -> Float | None:
     """The means of those columns that are far from zero, and 0 for the others; ``None`` if there are none.
 
     A few rows show that for most matrices.
@@ -139,24 +149,25 @@ def far_middle(X: Array) -> Float | None:
     if X.shape[0] < 2 or not _are_far(some, 0.5 * FAR).any():
         return None
     far = _are_far(X, FAR)
-    return np.where(far, X.mean(axis=0, dtype=np.float64), 0.0) if far.any() else None
+    return np.where(far, np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), 0.0) if far.any() else None
 
 
-def _are_far(X: Array, times: float) -> Array:
+def _are_far(X: Matrix, times: float) -> Array:
     """Which columns have a middle so many times as far from zero as they are wide."""
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    ends = X.min(axis=0), X.max(axis=0)
+    low, high = (dense64(cast("Matrix", end)).ravel() for end in ends)
     return np.asarray(np.abs(0.5 * low + 0.5 * high) > times * (high - low))
 
 
-def _rows_to_move(problem: object) -> Array | None:
-    """The dense rows of a problem that does not feel a translation."""
+def _rows_to_move(problem: object) -> Matrix | None:
+    """The rows of a problem that does not feel a translation."""
     X: object = None
     if isinstance(problem, HullDistance) or (isinstance(problem, Problem) and problem.free_intercept):
         operator = problem.operator
         X = operator.matrix if isinstance(operator, Rows) else _rows_of(operator)
     elif isinstance(problem, BoxQP) and problem.totals.size and float(problem.totals.sum()) == 0.0:
         X = _rows_of(problem.gram)
-    return X if isinstance(X, np.ndarray) and min(X.shape) > 0 else None
+    return X if (isinstance(X, np.ndarray) or is_sparse(X)) and min(X.shape) > 0 else None
 
 
 def _rows_of(operator: object) -> object:
@@ -165,7 +176,7 @@ def _rows_of(operator: object) -> object:
     return gram.X if isinstance(gram, KernelGram) and isinstance(gram.kernel, Linear) else None
 
 
-def _gram_of(gram: Gram, X: Float) -> KernelGram:
+def _gram_of(gram: Gram, X: Matrix) -> KernelGram:
     return KernelGram(Linear(_linear_scale(gram)), X, gram.workers)
 
 

@@ -9,13 +9,15 @@ import numpy as np
 
 from maxmargin.estimators._machinery.check import largest_of_columns
 from maxmargin.operators import ChunkedMatrix, Matrix
-from maxmargin.problems.point import Status
+from maxmargin.operators.rows import is_sparse
+from maxmargin.problems.point import Certificate, Status
 from maxmargin.wording import Wording
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-FAR = 1e3  # standard deviations from zero
+FAR = 1e3  # times half of its width from zero
+PROVABLE = 0.1  # a relative gap: a larger one is no tolerance to ask for
 NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
 
 
@@ -30,7 +32,7 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
         Status.MAX_TIME: "Raise {max_time} or {tol}, or resume with {warm_start:True}",
         Status.INTERRUPTED: "Resume with {warm_start:True}",
         Status.CALLBACK: "Resume with {warm_start:True}",
-        Status.STALLED: _advice_on_stalling(estimator),
+        Status.STALLED: _advice_on_stalling(estimator, solution.certificate),
         Status.NOT_SEPARABLE: "Use a finite {C}"
         if hasattr(estimator, "C")
         else "Raise {nu}: reduced hulls become smaller",
@@ -43,21 +45,31 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
     return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
 
 
-def _advice_on_stalling(estimator: object) -> str:
-    """What makes a problem easier."""
+def _advice_on_stalling(estimator: object, certificate: Certificate) -> str:
+    """What makes a problem easier; where only rounding is left of the gap, which tolerance can be proven."""
+    tol = "{tol}"
+    if certificate.lost_in_rounding and certificate.relative_gap < PROVABLE:
+        tol = f"{{tol}} to {_rounded_up(certificate.relative_gap)}, below which rounding hides the optimum,"
     if hasattr(estimator, "alpha") or hasattr(estimator, "alphas"):
-        return "Raise {tol} or {alpha}"
-    return "Raise {tol} or lower {C}" if hasattr(estimator, "C") else "Raise {nu} or {tol}"
+        return f"Raise {tol} or {{alpha}}"
+    return f"Raise {tol} or lower {{C}}" if hasattr(estimator, "C") else f"Raise {{nu}} or {tol}".removesuffix(",")
+
+
+def _rounded_up(value: float) -> str:
+    """A number with one digit that is not smaller, but not much larger either."""
+    power = 10.0 ** math.floor(math.log10(value)) if value > 0.0 else 1.0
+    return f"{math.ceil(1.0001 * value / power) * power:.0e}"
 
 
 def _centring_advice(X: Matrix | ChunkedMatrix) -> str:
-    """A hint at dense columns that are far from zero: products of such rows lose digits by cancellation."""
-    if not isinstance(X, np.ndarray) or X.shape[0] == 0:
+    """A hint at columns that are far from zero: products of such rows lose digits by cancellation."""
+    if isinstance(X, ChunkedMatrix) or min(X.shape) == 0:
         return ""
-    middle, spread = np.abs(X.mean(axis=0, dtype=np.float64)), X.std(axis=0, dtype=np.float64)
-    ratio = np.divide(middle, spread, out=np.zeros_like(middle), where=spread > 0.0)
-    farthest = int(np.argmax(ratio)) if ratio.size else 0
-    if not ratio.size or ratio[farthest] < FAR:
+    low, high = (np.asarray(ends.toarray() if is_sparse(ends) else ends).ravel() for ends in (X.min(0), X.max(0)))
+    middle, width = np.abs(0.5 * low + 0.5 * high), 0.5 * high - 0.5 * low
+    ratio = np.divide(middle, width, out=np.zeros(middle.size), where=width > 0.0)
+    farthest = int(np.argmax(ratio))
+    if ratio[farthest] < FAR:
         return ""
     return (
         f"; column {farthest} is {ratio[farthest]:.0e} times as far from zero as it is wide, so subtracting the means "

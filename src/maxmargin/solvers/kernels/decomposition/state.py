@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from maxmargin.operators.gram import Screened
 from maxmargin.operators.row_cache import RowCache
 from maxmargin.problems.box_qp import BoxQP
-from maxmargin.problems.point import Certificate
+from maxmargin.problems.point import estimated_gap
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.kernels.decomposition.block import Blocks
 from maxmargin.solvers.kernels.decomposition.face import Face, Schedule, added_up
@@ -133,7 +133,7 @@ class DecompositionState(State):
     @property
     def relative_gap(self) -> float:
         """The gap by the solver's own account."""
-        return Certificate(self.primal, self.dual).relative_gap
+        return estimated_gap(self.primal, self.dual)
 
     def seems_done(self) -> bool:
         """Whether the wanted gap is reached as far as the solver can see."""

@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin.numerics.cholesky import inverse_of
 from maxmargin.operators import Bordered
 from maxmargin.operators.sharded import sum_of_symmetric
-from maxmargin.problems.point import Certificate
+from maxmargin.problems.point import estimated_gap
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.rows.newton.levels import part_of
@@ -88,7 +88,7 @@ class NewtonState(State):
     @property
     def relative_gap(self) -> float:
         """The relative gap on the rows of the present level, by the solver's own account."""
-        return Certificate(self.primal, self.dual).relative_gap
+        return estimated_gap(self.primal, self.dual)
 
     @property
     def estimate(self) -> tuple[float, float]:
