@@ -127,6 +127,16 @@ def test_slope_is_the_derivative_away_from_kinks(loss, z, number):
 
 
 @every_loss
+@given(z=score, number=score, step=st.floats(0.0, 10.0))
+def test_losses_of_classes_fall_ever_more_slowly(loss, z, number, step):
+    """So the steepest slope within reach of a score is that at one end (`problems.rounding`)."""
+    assume(loss.traits.classes)
+    y = target(loss, number)
+    assert abs(loss.slope(z - y * step, y)) >= abs(loss.slope(z, y))
+    assert y * loss.slope(z, y) <= 0.0
+
+
+@every_loss
 @examples
 @given(z=score, other=score, number=score)
 def test_subgradient_inequality(loss, z, other, number):

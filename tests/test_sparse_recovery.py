@@ -207,6 +207,11 @@ def test_impossible_equations_are_refused_with_the_reason():
     assert pareto_curve(A, d).norm_at(1.9) == math.inf
 
 
+def test_shortest_solutions_beyond_the_numbers_are_refused():
+    with pytest.raises(ValueError, match="overflow: scale A and d"):
+        minimum_norm([[1e-250], [2e-250]], [1e90, 2e90])
+
+
 def test_large_sparse_equations_are_solved_by_iteration(monkeypatch):
     monkeypatch.setattr(shortest, "DENSE", 0)
     A = sp.random_array((40, 90), density=0.2, rng=np.random.default_rng(5), format="csr")

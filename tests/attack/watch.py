@@ -9,10 +9,22 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-SOON, LATE = 25.0, 120.0  # seconds for one fit; the second time, as the first may have compiled loops
+SOON, LATE = 60.0, 120.0  # seconds of work for one fit; the second time, as the first may have compiled loops
+IDLE = 10.0  # times as long by the clock: then it does not work but wait, and always will
+LATE_ANSWER = object()
+
+
+def seconds_of(process):
+    """The seconds that processors have worked for a process; ``None`` where nobody knows."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class Worker:
@@ -37,9 +49,8 @@ class Worker:
             self.process.stdin.flush()
         doing = "start"
         while True:
-            try:
-                line = self.answers.get(timeout=patience)
-            except queue.Empty:
+            line = self._next_line(patience)
+            if line is LATE_ANSWER:
                 self.stop()
                 return None, doing
             if line is None:
@@ -49,6 +60,17 @@ class Worker:
             if "found" in answer:
                 return answer["found"], doing
             doing = answer["doing"]
+
+    def _next_line(self, patience):
+        """What the worker says next, unless it works for longer; others may keep the processor busy meanwhile."""
+        began, worked = time.perf_counter(), seconds_of(self.process.pid)
+        while True:
+            try:
+                return self.answers.get(timeout=1.0)
+            except queue.Empty:
+                waited, now = time.perf_counter() - began, seconds_of(self.process.pid)
+                if waited > IDLE * patience or (waited if now is None else now - worked) > patience:
+                    return LATE_ANSWER
 
     def _start(self):
         command = [sys.executable, "-W", "ignore", str(FOLDER / "attack.py"), "--worker"]

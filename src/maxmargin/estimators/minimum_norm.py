@@ -56,11 +56,16 @@ def minimum_norm(A: Any, d: ArrayLike, *, n_jobs: int | None = None) -> Recovery
     """
     A, d = check_system(A, d, ("A", "d"))
     columns = Columns(A, workers_for(n_jobs))
-    with one_blas_thread:
+    with one_blas_thread, np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused below
         inverse = _Inverse(A) if not is_sparse(A) or A.shape[0] * A.shape[1] <= DENSE else _Iterated(A)
         w = inverse.solve(d)
         w += inverse.solve(d - columns.apply(w))  # what rounding has left of the residuals
         z = inverse.preimage(w)
+    if not (np.isfinite(w).all() and np.isfinite(z).all()):
+        raise ValueError(
+            "The shortest solution of Aw = d, or the proof of it, has numbers that overflow: scale A and d to a common "
+            "range."
+        )
     _refuse_impossible(columns, d, w)
     return System(columns, d).shortest(w, [z])
 

@@ -130,7 +130,7 @@ class Rows:
         self.entries = int(self.vectors[0].size)
         self.parts = even_parts(self.n_samples, self.entries)
         self.room = self.total_samples = self.n_samples
-        self._column_lengths: Float | None = None
+        self._column_squares: Float | None = None
         # Products of a small matrix take less time than it takes to call a loop.
         dense = self.vectors.X if isinstance(self.vectors, DenseVectors) else None
         self._small = dense if dense is not None and dense.size <= SMALL and dense.dtype == np.float64 else None
@@ -196,10 +196,13 @@ class Rows:
 
     def column_lengths(self) -> Float:
         """Norms of the columns, not smaller than they are: squares of tiny numbers vanish."""
-        if self._column_lengths is None:
-            squares = self.column_squares(np.ones(self.n_samples))
-            self._column_lengths = np.sqrt(squares + self.n_samples * VANISHING_SQUARE)
-        return self._column_lengths
+        return np.sqrt(self._unweighted_squares() + self.n_samples * VANISHING_SQUARE)
+
+    def _unweighted_squares(self) -> Float:
+        """Sums of the squares of each column, read once: solvers scale by them, and certificates bound rounding."""
+        if self._column_squares is None:
+            self._column_squares = self._weighted_squares(np.ones(self.n_samples))
+        return self._column_squares
 
     def terms(self) -> tuple[int, int]:
         """How many products are added up to a score, and to a coefficient of `adjoint`, in one sum after another."""
@@ -213,6 +216,11 @@ class Rows:
 
     def column_squares(self, s: Float) -> Float:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
+        if s.size and (s == s[0]).all():
+            return np.asarray(s[0] * self._unweighted_squares())
+        return self._weighted_squares(s)
+
+    def _weighted_squares(self, s: Float) -> Float:
         if isinstance(self.matrix, np.ndarray) and self.matrix.size <= SMALL:
             X = np.asarray(self.matrix, dtype=np.float64)
             with np.errstate(over="ignore"):  # as compiled loops do

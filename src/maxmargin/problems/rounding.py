@@ -138,7 +138,10 @@ def _block_sums(
             reach = error + SCORE_UNITS * DOUBLE * size
             if reach > 0.0:
                 reach += SCORE_UNITS * DOUBLE * abs(v)  # or the ends might be rounded to the middle
-            steepest = s[i] * max(abs(loss.slope(v - reach, y[i])), abs(loss.slope(v + reach, y[i])))
+            if differences:
+                steepest = s[i] * max(abs(loss.slope(v - reach, y[i])), abs(loss.slope(v + reach, y[i])))
+            else:  # losses of classes fall towards the right side of the margin, and ever more slowly
+                steepest = s[i] * abs(loss.slope(v - y[i] * reach, y[i]))
             if steepest > 0.0:
                 steepness += steepest * steepest
                 drift += steepest * error
