@@ -196,13 +196,7 @@ class Rows:
 
     def column_lengths(self) -> Float:
         """Norms of the columns, not smaller than they are: squares of tiny numbers vanish."""
-        return np.sqrt(self._unweighted_squares() + self.n_samples * VANISHING_SQUARE)
-
-    def _unweighted_squares(self) -> Float:
-        """Sums of the squares of each column, read once: solvers scale by them, and certificates bound rounding."""
-        if self._column_squares is None:
-            self._column_squares = self._weighted_squares(np.ones(self.n_samples))
-        return self._column_squares
+        return np.sqrt(self.column_squares(np.ones(self.n_samples)) + self.n_samples * VANISHING_SQUARE)
 
     def terms(self) -> tuple[int, int]:
         """How many products are added up to a score, and to a coefficient of `adjoint`, in one sum after another."""
@@ -215,10 +209,12 @@ class Rows:
         return longest, added + len(parts)
 
     def column_squares(self, s: Float) -> Float:
-        """``sum_i s_i x_ij^2`` for every column ``j``."""
-        if s.size and (s == s[0]).all():
-            return np.asarray(s[0] * self._unweighted_squares())
-        return self._weighted_squares(s)
+        """``sum_i s_i x_ij^2`` for every column ``j``; for equal weights, which solvers and certificates have, once."""
+        if not s.size or not (s == s[0]).all():
+            return self._weighted_squares(s)
+        if self._column_squares is None:
+            self._column_squares = self._weighted_squares(np.ones(self.n_samples))
+        return np.asarray(s[0] * self._column_squares)
 
     def _weighted_squares(self, s: Float) -> Float:
         if isinstance(self.matrix, np.ndarray) and self.matrix.size <= SMALL:
