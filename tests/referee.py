@@ -87,6 +87,28 @@ class CrammerSinger(Softmax):
 
 
 @dataclass(frozen=True)
+class Grouped:
+    """``sum_i s_i/2 |Y_i - W x_i - b|^2 + sum_g prices_g |W_g| + mu/2 |W|^2``; ``Y`` has a row for each target."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    groups: np.ndarray  # number of the group of each feature
+    prices: np.ndarray
+    mu: float
+    s: np.ndarray
+    free: bool = True
+
+    def split(self, w):
+        """Coefficients, a row for each target, and intercepts."""
+        T, d = len(self.Y), self.X.shape[1]
+        return w[: T * d].reshape(T, d), w[T * d :] if self.free else np.zeros(T)
+
+    def norms(self, W):
+        """The norm of each group."""
+        return np.array([np.linalg.norm(W[:, self.groups == g]) for g in range(self.prices.size)])
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What the referee says about a point; the dual value means nothing unless ``infeasibility`` is 0 or rounding."""
 
@@ -291,6 +313,8 @@ def repaired(case, alpha):
         return _repaired_hulls(case, alpha)
     if isinstance(case, Softmax):
         return _repaired_softmax(case, alpha.reshape(-1, case.k))
+    if isinstance(case, Grouped):
+        return _repaired_groups(case, alpha.reshape(case.Y.shape))
     low, high = bounds(case)
     alpha = np.minimum(np.maximum(alpha, low), high)
     if case.intercept == "free":
@@ -321,6 +345,8 @@ def judge(case, w, b, alpha):
         of_case = crammer_singer_values if isinstance(case, CrammerSinger) else softmax_values
         values = of_case(case.X, case.y, case.k, W, b, alpha, case.s, case.intercept, case.scale, case.lam)
         return Verdict(*values)
+    if isinstance(case, Grouped):
+        return _judge_groups(case, w, alpha)
     value, outside = dual(case, alpha)
     return Verdict(primal(case, w, b), value, outside)
 
@@ -339,6 +365,12 @@ def rounding(case, w, b, alpha):
         return unit * float(street**2 + between @ between)
     if isinstance(case, Softmax):
         return _rounding_softmax(case, w, alpha, unit)
+    if isinstance(case, Grouped):
+        W, b = case.split(w)
+        z = np.abs(W) @ np.abs(case.X).T + np.abs(b)[:, None]
+        v = case.norms(np.abs(alpha) @ np.abs(case.X))
+        losses = case.s @ ((np.abs(case.Y) + z) ** 2).sum(axis=0) + (np.abs(alpha) * (1.0 + np.abs(case.Y))).sum()
+        return unit * float(losses + case.prices @ case.norms(W) + (v @ v / case.mu if case.mu > 0.0 else 0.0))
     X = case.X if case.K is None else case.K
     z = np.abs(X) @ np.abs(w) + abs(b)
     slope = 1 + np.abs(slope_interval(case.loss, X @ w + b, case.y)[0])
@@ -509,6 +541,8 @@ def reference_optimum(case):
         return _clarabel_crammer_singer(case)
     if isinstance(case, Softmax):
         return _scipy_softmax(case)
+    if isinstance(case, Grouped):
+        return _clarabel_groups(case)
     if case.K is not None:  # an explicit feature map: K = F F^T
         values, vectors = np.linalg.eigh(case.K)
         case = replace(case, K=None, X=vectors * np.sqrt(np.maximum(values, 0)))
@@ -773,3 +807,59 @@ def _scipy_softmax(case):
     options = {"gtol": 1e-9, "maxiter": 2000}
     result = minimize(value, np.zeros(k * d), jac=True, hess=hessian, method="trust-exact", options=options)
     return float(result.fun)
+
+
+def _balanced_row(a):
+    up, down = np.maximum(a, 0.0), np.maximum(-a, 0.0)
+    lighter = min(up.sum(), down.sum())
+    return up * (lighter / up.sum()) - down * (lighter / down.sum()) if lighter > 0.0 else np.zeros_like(a)
+
+
+def _repaired_groups(case, A):
+    """The variables of each target balanced, and all of them scaled into the domain of the norms' conjugates."""
+    A = np.where(case.s > 0.0, A, 0.0)
+    if case.free:
+        A = np.array([_balanced_row(a) for a in A])
+    if case.mu == 0.0:
+        norms = case.norms(A @ case.X)
+        with np.errstate(divide="ignore"):
+            A = A / max(1.0, float(np.where(norms > 0.0, norms / case.prices, 0.0).max(initial=0.0)))
+    return A
+
+
+def _judge_groups(case, w, A):
+    W, b = case.split(w)
+    residuals = case.Y - W @ case.X.T - b[:, None]
+    primal = 0.5 * (case.s * residuals**2).sum() + case.prices @ case.norms(W) + 0.5 * case.mu * (W**2).sum()
+    over = np.maximum(case.norms(A @ case.X) - case.prices, 0.0)
+    used = case.s > 0.0
+    dual = (A * case.Y).sum() - 0.5 * (A[:, used] ** 2 / case.s[used]).sum()
+    dual -= (over**2).sum() / (2.0 * case.mu) if case.mu > 0.0 else 0.0
+    outside = 0.0 if case.mu > 0.0 else over.max(initial=0.0)
+    imbalance = np.abs(A.sum(axis=1)).max() if case.free else 0.0
+    return Verdict(float(primal), float(dual), float(max(outside, imbalance, np.abs(A[:, ~used]).max(initial=0.0))))
+
+
+def _clarabel_groups(case):
+    """Coefficients, intercepts and a bound on the norm of each group, which lies in a cone with its coefficients."""
+    T, d, k = len(case.Y), case.X.shape[1], case.prices.size
+    design = np.column_stack([case.X, np.ones(len(case.X))]) if case.free else case.X
+    m = T * design.shape[1]
+    H = design.T @ (case.s[:, None] * design)
+    H[np.arange(d), np.arange(d)] += case.mu
+    P = sp.block_diag([sp.kron(sp.eye(T), H), sp.csc_matrix((k, k))], format="csc")
+    q = np.append(-((case.s * case.Y) @ design).ravel(), case.prices)
+    rows, cones = [], []
+    for g in range(k):
+        members = np.flatnonzero(case.groups == g)
+        block = np.zeros((1 + T * members.size, m + k))
+        block[0, m + g] = -1.0
+        at = (np.arange(T)[:, None] * design.shape[1] + members).ravel()
+        block[1 + np.arange(at.size), at] = -1.0
+        rows.append(block)
+        cones.append(clarabel.SecondOrderConeT(len(block)))
+    A = np.vstack(rows)
+    found = _clarabel(sp.triu(P, format="csc"), q, sp.csc_matrix(A), np.zeros(len(A)), cones)
+    theta = found[:m].reshape(T, -1)
+    w = np.append(theta[:, :d].ravel(), theta[:, d]) if case.free else theta.ravel()
+    return _judge_groups(case, w, np.zeros(case.Y.shape)).primal

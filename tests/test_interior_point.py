@@ -11,7 +11,7 @@ import zoo
 from maxmargin import Point, Problem, Status, minimize
 from maxmargin.operators import Rows
 from maxmargin.parts.losses import EpsilonInsensitive, Hinge, Logistic, Squared
-from maxmargin.parts.penalties import L2
+from maxmargin.parts.penalties import L2, Bounded
 from maxmargin.solvers import DualCoordinate, InteriorPoint, Newton
 
 TOL = 1e-6
@@ -56,6 +56,16 @@ def judged(case, point):
     return referee.judge(case, point.w, point.b, referee.repaired(case, point.alpha))
 
 
+LIMITED = [
+    ("hinge, positive", ("bounded", 0.7, 0.0, np.zeros(8), np.full(8, np.inf))),
+    ("hinge, elastic net between limits", ("bounded", 0.7, 0.5, np.full(8, -0.05), np.full(8, 0.1))),
+    ("hinge, elastic net", ("elastic net", 4.0, 0.7)),
+    ("epsilon, positive", ("bounded", 0.7, 0.0, np.zeros(8), np.full(8, np.inf))),
+    ("epsilon, l1", ("l1", 5.0)),
+    ("hinge, some limits", ("bounded", 0.7, 0.0, np.r_[np.zeros(4), np.full(4, -np.inf)], np.full(8, np.inf))),
+]
+
+
 def assert_optimal(case, solution, tol=TOL):
     assert solution.status is Status.CONVERGED, solution.message
     assert solution.iterations <= FEW
@@ -87,6 +97,37 @@ def test_every_loss_with_every_intercept(loss, intercept):
     best = referee.reference_optimum(case.describe())
     assert solution.certificate.primal == pytest.approx(best, rel=1e-6)
     assert solution.certificate.dual == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("intercept", ["free", "penalised", None])
+@pytest.mark.parametrize("name", [name for name, _ in LIMITED])
+def test_limits_and_norms_of_coefficients(name, intercept):
+    """Coefficients within limits, or with an L1 norm; those at a limit are exactly there."""
+    X, y = zoo.line(80, 8, seed=34) if name.startswith("epsilon") else zoo.blobs(80, 8, seed=34, apart=0.5)
+    loss = ("epsilon", 0.1) if name.startswith("epsilon") else ("hinge", 1.0)
+    case = zoo.machine("", X, y, loss=loss, s=2.0, intercept=intercept, scale=3.0, penalty=dict(LIMITED)[name])
+    solution = minimize(case.build(), InteriorPoint(), tol=1e-8)
+    assert_optimal(case.describe(), solution, tol=1e-8)
+    assert solution.iterations <= 25
+    w = solution.point.w
+    assert ((w == 0.0) | (np.abs(w) > 1e-9)).all()
+    if "positive" in name:
+        assert (w >= 0.0).all()
+        assert (w == 0.0).any()
+    again = minimize(case.build(), InteriorPoint(), tol=1e-8, warm=solution)
+    assert again.status is Status.CONVERGED
+
+
+def test_a_coefficient_without_room_stays_at_zero():
+    X, y = zoo.blobs(60, 4, seed=35, apart=0.5)
+    low, high = np.array([0.0, -np.inf, -1.0, 0.0]), np.array([0.0, np.inf, 0.0, 0.0])
+    closed = Problem(Rows(X), y, Hinge(), Bounded(1.0, 0.0, low, high), np.ones(60))
+    solution = minimize(closed, InteriorPoint(), tol=1e-8)
+    assert solution.status is Status.CONVERGED
+    assert not solution.point.w[[0, 3]].any()
+    without = Problem(Rows(X[:, 1:3]), y, Hinge(), Bounded(1.0, 0.0, low[1:3], high[1:3]), np.ones(60))
+    other = minimize(without, InteriorPoint(), tol=1e-8)
+    assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-8)
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e5])

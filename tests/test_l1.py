@@ -179,7 +179,7 @@ def test_probabilities_of_a_sparse_machine(two):
     ("model", "message"),
     [
         (LinearSVC(penalty="l1", dual=True), "dual=True contradicts penalty='l1'"),
-        (LinearSVC(penalty="l1", loss="hinge"), "is a linear program, which no solver of this version proves well"),
+        (LinearSVC(penalty="l1", loss="hinge"), "is a linear program, which 'auto' does not choose a solver for"),
         (LinearSVC(penalty="l1", solver="newton"), "L2 penalty; this problem has L1"),
         (LogisticRegression("l1"), "no solver in this version for 3 classes at once; use multi_class='ovr'"),
         (LogisticRegression("l1", multi_class="ovr", dual=True), "dual=True contradicts an L1 norm"),

@@ -325,6 +325,25 @@ def test_samples_are_really_left_out(X, y, s, fit_intercept, gcv_mode):
     assert model.alpha_ == alphas[model.cv_results_.mean(axis=0).argmin()]
 
 
+def test_samples_that_nearly_are_fitted_exactly_are_left_out_too():
+    """With fewer samples than features and a tiny strength, 1 - h_i is tiny, and must not be a difference from 1."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(10, 50)), 100.0 * rng.normal(size=10)
+    model = RidgeCV([1e-7], gcv_mode="eigen", store_cv_results=True).fit(X, y)
+    for i in range(10):
+        rest = np.arange(10) != i
+        fitted = Ridge(1e-7, tol=1e-12).fit(X[rest], y[rest])
+        assert model.cv_results_[i, 0] == pytest.approx((y[i] - fitted.predict(X[[i]])[0]) ** 2, rel=1e-5)
+
+
+def test_a_strength_that_is_lost_in_rounding_leaves_the_shortest_of_all_exact_fits():
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(30, 60)) * np.linspace(0.5, 2.0, 60), rng.normal(size=30)
+    shortest = np.linalg.pinv(X) @ y
+    model = Ridge(1e-16, solver="conjugate_gradients", fit_intercept=False, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.coef_, shortest, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"scoring": "r2"}, {"alpha_per_target": True}, {"cv": 3}, {"scoring": "neg_mean_absolute_error"}]
 )
@@ -507,7 +526,8 @@ def test_strengths_that_are_none(kind, alpha):
         (LinearRegression(bounds=(-1.0, np.nan)), "upper one of at least 0"),
         (KernelRidge(alpha=0.0), "alpha must be positive"),
         (KernelRidge(kernel_params={"a": 1}), "keywords of a callable kernel"),
-        (RidgeCV(alphas=[0.0, 1.0]), "alphas must be positive"),
+        (RidgeCV(alphas=[0.0, 1.0]), r"alphas\[0\] == 0.0, must be > 0.0"),
+        (RidgeCV(alphas=[1.0, -1.0], cv=3), r"alphas\[1\] == -1.0, must be >= 0.0"),
         (RidgeCV(cv=3, store_cv_results=True), "incompatible"),
         (RidgeCV(cv=3, alpha_per_target=True), "incompatible"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import referee
 import zoo
-from maxmargin import BoxQP, HullDistance, Point, Problem, Status, minimize
+from maxmargin import BoxQP, GroupProblem, HullDistance, Point, Problem, Status, minimize
 from maxmargin.operators import Columns, KernelGram, Rows
 from maxmargin.parts.losses import Hinge, Logistic, Squared, SquaredHinge
 from maxmargin.parts.penalties import L1, L2
@@ -51,6 +51,9 @@ SOME = [
     "crammer-singer, intercept free, weighted",
     "crammer-singer, intercept penalised, weighted",
     "crammer-singer, intercept None, zero weights",
+    "groups, intercept free, weighted",
+    "groups, no intercept, several targets",
+    "groups, wide",
 ]
 some_cases = pytest.mark.parametrize("case", [CASES[name] for name in SOME], ids=SOME)
 
@@ -127,8 +130,17 @@ def test_zoo(solver, case):
 
 
 OWN = [
-    name for name in CASES if name.startswith(("hulls, ", "softmax, ", "crammer-singer, "))
+    name for name in CASES if name.startswith(("hulls, ", "softmax, ", "crammer-singer, ", "groups, "))
 ]  # problems with certificates of their own
+
+
+def sizes_of(problem):
+    """How many coefficients, with intercepts, and how many dual variables a point of a problem has."""
+    if isinstance(problem, HullDistance):
+        return problem.operator.n_features, problem.y.size
+    if isinstance(problem, GroupProblem):
+        return problem.n_targets * (problem.operator.n_features + problem.free_intercept), problem.Y.size
+    return math.prod(problem.shape), problem.n_classes * problem.y.size
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -136,8 +148,7 @@ def test_any_point_is_judged_as_by_the_referee(name):
     """Whatever a solver might come up with: zero, noise, shares that are not allowed."""
     problem, description = CASES[name].build(), CASES[name].describe()
     rng = np.random.default_rng(0)
-    size = (1 if isinstance(problem, HullDistance) else problem.n_classes) * problem.y.size
-    width = problem.operator.n_features if isinstance(problem, HullDistance) else math.prod(problem.shape)
+    width, size = sizes_of(problem)
     for w_scale, alpha_scale in ((0.0, 0.0), (1.0, 0.1), (1.0, 1.0), (0.1, 30.0)):
         point = Point(w_scale * rng.normal(size=width), 0.0, alpha_scale * rng.normal(size=size))
         verdict, slack = verdict_on(description, point)

@@ -18,6 +18,7 @@ from maxmargin.parts import kernels, losses, penalties
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.crammer_singer import CrammerSingerProblem
+from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.softmax import SoftmaxProblem
@@ -71,8 +72,8 @@ class Case:
     """A problem and the referee's description of the same problem."""
 
     name: str
-    build: Callable[[], Problem | BoxQP | HullDistance | ClassesProblem]
-    describe: Callable[[], referee.Machine | referee.Box | referee.Hulls | referee.Softmax]
+    build: Callable[[], Problem | BoxQP | HullDistance | ClassesProblem | GroupProblem]
+    describe: Callable[[], referee.Machine | referee.Box | referee.Hulls | referee.Softmax | referee.Grouped]
     hard_for: tuple[str, ...] = ()  # solvers of which only honesty is asked
     convex: bool = True
 
@@ -185,6 +186,23 @@ def softmax(name: str, X: Any, y: Any, *, k: int = 3, lam: float = 1.0, s: Any =
     return Case(f"{kind}, {name}", build, describe, hard_for)
 
 
+def grouped(name: str, X: Any, Y: Any, groups: Any, prices: Any, *, mu: float = 0.0, s: Any = 1.0, free: bool = True,
+            layout: str = "columns", dtype: type = np.float64, hard_for: tuple[str, ...] = ()) -> Case:  # fmt: skip
+    """Least squares with norms of groups of coefficients; ``Y`` has a row for each target."""
+    X, Y, groups = np.asarray(X, dtype=dtype), np.atleast_2d(np.asarray(Y, dtype=np.float64)), np.asarray(groups)
+    s = np.broadcast_to(np.asarray(s, dtype=np.float64), (len(X),)).copy()
+    prices = np.broadcast_to(np.asarray(prices, dtype=np.float64), (groups.max() + 1,)).copy()
+
+    def build() -> GroupProblem:
+        operator = Columns(sp.csc_array(X) if layout == "csc" else np.asfortranarray(X))
+        return GroupProblem(operator, Y, penalties.Groups(prices, mu), groups, s, free)
+
+    def describe() -> referee.Grouped:
+        return referee.Grouped(X.astype(np.float64), Y, groups, prices, mu, s, free)
+
+    return Case(f"groups, {name}", build, describe, hard_for)
+
+
 def blobs(n: int, d: int, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Two Gaussian classes whose centres differ by ``2 apart`` in the first feature."""
     rng = np.random.default_rng(seed)
@@ -211,6 +229,7 @@ def cases():
     yield from _hulls()
     yield from _softmax()
     yield from _crammer_singer()
+    yield from _groups()
 
 
 def _every_loss():
@@ -593,3 +612,30 @@ def _crammer_singer():
     yield machine_of("points at the origin", np.zeros((9, 2)), [0, 0, 0, 0, 1, 1, 1, 2, 2])
     yield machine_of("points at the origin, no intercept", np.zeros((9, 2)), np.arange(9) % 3, intercept=None)
     yield machine_of("columns 1e4 apart", X * np.array([1e4, 1.0, 1e-2, 1.0]), y, hard_for=slow)
+
+
+def _groups():
+    """The group LASSO, and several targets with common features."""
+    X, t = line(40, 12, seed=60)
+    X[np.abs(X) < 0.4] = 0.0
+    Y = np.vstack([t, X[:, 0] - X[:, 5], np.random.default_rng(61).normal(size=40)])
+    weights = np.random.default_rng(62).uniform(0.2, 2.0, size=40)
+    threes, single = np.repeat(np.arange(4), 3), np.arange(12)
+    prices = np.array([1.0, 4.0, 0.5, 9.0])
+    for free in (True, False):
+        label = "intercept free" if free else "no intercept"
+        yield grouped(f"{label}, weighted", X, t, threes, prices, s=weights, free=free)
+        yield grouped(f"{label}, several targets", X, Y, single, 4.0, s=weights, free=free)
+        yield grouped(f"{label}, CSC, with a ridge", X, Y, threes, prices, mu=0.7, free=free, layout="csc")
+    yield grouped("wide", *_wide_targets(), np.repeat(np.arange(20), 3), 2.0)
+    yield grouped("zero weights", X, t, threes, 2.0, s=np.where(np.arange(40) % 3 == 0, 0.0, weights))
+    yield grouped("duplicated columns", np.hstack([X, X]), t, np.tile(threes, 2), 3.0)
+    yield grouped("zero and constant columns", X * (single % 3 > 0) + (single % 6 == 0), t, threes, 2.0)
+    yield grouped("columns 1e3 apart", X * np.where(single == 0, 1e3, 1.0), t, threes, 2.0)
+    yield grouped("float32", X, Y, single, 4.0, dtype=np.float32)
+    yield grouped("huge", X, Y, single, 1e4)
+
+
+def _wide_targets():
+    X, t = line(25, 60, seed=63)
+    return X, np.vstack([t, X[:, 3] + 0.1 * t])

@@ -51,7 +51,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     ----------
     penalty : {"l2", "l1"}, default="l2"
         Norm of the coefficients; "l1" sets many of them to exactly zero. With the hinge, "l1" is a linear program
-        and refused unless a solver is named: "smoothed" ends with rough proofs there.
+        and refused unless a solver is named: "interior_point" takes up to 1000 features, and "smoothed" ends with
+        rough proofs.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a margin.
     dual : "auto" or bool, default="auto"
@@ -74,8 +75,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
         thirds of the samples, had not seen. Their fits are rough and start from this one: together they take once to
         twice as long. The score of a class's only sample is that of the fit. They never contradict `predict`.
     positive : bool, default=False
-        Whether coefficients must not be negative. The intercept may be. With the hinge, limits are for "smoothed",
-        whose proofs of such problems are rough.
+        Whether coefficients must not be negative. The intercept may be. With the hinge and more than 1000 features,
+        limits are for "smoothed", whose proofs of such problems are rough.
     tol, fit_intercept, intercept_scaling, class_weight, verbose, solver, solver_options, max_time, warm_start, callback
         As in every estimator: see `_machinery/parameters.py`.
     n_jobs, bounds
@@ -227,8 +228,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
             raise ValueError("dual=True contradicts penalty='l1', which is minimised in the primal; use dual=False.")
         if self.penalty == "l1" and self.loss == "hinge" and self.solver == "auto":
             raise ValueError(
-                "penalty='l1' with loss='hinge' is a linear program, which no solver of this version proves well; use "
-                "loss='squared_hinge', or solver='smoothed' with a tol from 1e-3 on."
+                "penalty='l1' with loss='hinge' is a linear program, which 'auto' does not choose a solver for; use "
+                "loss='squared_hinge', or solver='interior_point' with up to 1000 features."
             )
         if self._all_at_once:
             self._refuse_for_all_classes()

@@ -45,8 +45,8 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     dual : "auto" or bool, default="auto"
         True is "dual_coordinate", False is "newton", whatever the number of features. The problem is the same.
     positive : bool, default=False
-        Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive", limits are for
-        "smoothed", whose proofs of such problems are rough.
+        Whether coefficients must not be negative. The intercept may be. With "epsilon_insensitive" and more than 1000
+        features, limits are for "smoothed", whose proofs of such problems are rough.
     max_iter, intercept, shrinking
         As in `LinearSVC`.
     tol, fit_intercept, intercept_scaling, verbose, random_state, solver, solver_options, max_time, warm_start, callback

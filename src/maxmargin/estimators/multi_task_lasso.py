@@ -34,6 +34,8 @@ class MultiTaskLasso(MultiTaskLeastSquares):
     ----------
     coef_ : ndarray of shape (n_targets, n_features)
         Coefficients.
+    dual_gap_ : float
+        The certified gap, in units of what is minimised.
     intercept_, n_iter_, n_features_in_, feature_names_in_
         As in scikit-learn.
     solution_, solutions_, duality_gap_, objective_, dual_objective_, status_

@@ -19,6 +19,7 @@ from maxmargin.estimators._machinery.least_squares import (
     LeastSquaresRegressor,
     strengths_of,
 )
+from maxmargin.estimators._machinery.paths import checked_strengths
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
@@ -136,14 +137,10 @@ class RidgeCV(LeastSquaresRegressor):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for each target, and the strength of its penalty. Sets: ``alpha_, best_score_, cv_results_``."""
         plan = super()._divide(X, y, sample_weight)
-        alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
-        for alpha in alphas:
-            strengths_of(alpha, 1)
+        alphas = checked_strengths(self.alphas, positive=self.cv is None)
         if self.cv is not None:
             self._choose_by_search(X, y, sample_weight, alphas)
         else:
-            if not (alphas > 0.0).all():
-                raise ValueError(f"alphas must be positive if samples are left out one by one; got {self.alphas!r}.")
             self._choose_by_leaving_out(plan, alphas, sample_weight)
         self._alphas = strengths_of(self.alpha_, len(plan.tasks))
         return plan

@@ -1,15 +1,16 @@
 """A chain of problems that differ in their penalty: each is solved from where the last one ended.
 
 What `minimize` does for one problem takes some tenths of a millisecond beside the work of the solver. A path of a
-hundred problems, most of which need a round or two, is faster if the solver keeps its state (`Follower`). Every
-solution has a certificate as always; whoever is not within the tolerance soon is handed to `minimize`.
+hundred problems, most of which need a round or two, is faster if the solver keeps its state: it may have a method
+``follow`` that makes the state for another penalty from that of the last one. Every solution has a certificate as
+always; whoever is not within the tolerance soon is handed to `minimize`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.loop.certificate import complete
@@ -22,14 +23,6 @@ from maxmargin.threads import one_blas_thread
 
 MOST_ROUNDS = 30  # of a problem, before it is handed on
 STOPPED = (Status.INTERRUPTED, Status.MAX_TIME)
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """A solver that can go on with another penalty on the same samples."""
-
-    def follow(self, problem: Any, state: Any) -> Any:
-        """The state for another problem, from that of the last one."""
 
 
 def follow(
@@ -67,7 +60,7 @@ def follow(
         One for each problem.
 
     """
-    keeps, state, over = isinstance(solver, Follower) and not verbose and max_iter is None, None, False
+    keeps, state, over = hasattr(solver, "follow") and not verbose and max_iter is None, None, False
     with one_blas_thread, Interrupts() as interrupts:
         for problem in problems:
             solution = None

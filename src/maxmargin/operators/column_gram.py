@@ -179,15 +179,17 @@ def _products(
     values: Float,
     G: Float,
 ) -> None:
-    """Weighted products of the columns at ``start:stop`` with those at ``low:high``, which are sorted by rows."""
+    """Weighted products of the columns at ``start:stop`` with those at ``low:high`` before them, sorted by rows."""
     for a in range(start, stop):
-        row = G[a, low:high]
+        row, last = G[a, low:high], a - low
         row[:] = 0.0
         for e in range(vectors.indptr[W[a]], vectors.indptr[W[a] + 1]):
             i = vectors.indices[e]
             x = h[i] * vectors.data[e]
             others, theirs = columns[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]]
             for k in range(others.shape[0]):
+                if others[k] > last:
+                    break
                 row[np.uint32(others[k])] += x * theirs[k]
 
 
@@ -197,8 +199,8 @@ def _finish(G: Float, start: int, stop: int, means: Float, total: float) -> None
     for a in range(start, stop):
         shift, row = total * means[a], G[a]
         if shift != 0.0:
-            for b in range(stop):
+            for b in range(a + 1):
                 row[b] -= shift * means[b]
     for a in range(start, stop):
-        for b in range(start):
+        for b in range(a):
             G[b, a] = G[a, b]

@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.operators.rows import TILE_ROWS, VANISHING_SQUARE, Matrix, Rows, is_sparse
+from maxmargin.operators.rows import TILE_ROWS, VANISHING_SQUARE, Matrix, Rows, Sparse, is_sparse
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Array, Float, Index, Vectors
 from maxmargin.threads import Workers
@@ -75,7 +75,7 @@ class Columns:
     products_passes = 2.0
 
     def __init__(self, X: Matrix, workers: Workers | None = None) -> None:
-        self.transposed = Rows(X.tocsc().T if is_sparse(X) else X.T, workers)
+        self.transposed = Rows(_transposed(X), workers)
         self.vectors = self.transposed.vectors
         self.n_samples, self.n_features = X.shape
         self.total_samples, self.entries = self.n_samples, self.transposed.entries
@@ -128,18 +128,14 @@ class Columns:
 
     def _screened(self, alpha: Float, level: float) -> Beyond | None:
         """The same from products that are known, unless that costs as much as new ones for all. Sets: `_spent`."""
-        parts = np.empty(len(self._anchors.U))
-        rest, size = _decomposed(alpha, self._anchors.U, parts)
         rounding = growth(self.terms()[1]) + 8.0 * DOUBLE + BALANCED + 2e-14 * math.sqrt(self.n_samples)
-        reach = (rest + rounding * size) * (1.0 + 8.0 * DOUBLE)
-        v, certain, estimate = (
-            np.zeros(self.n_features),
-            np.empty(self.n_features, dtype=np.bool_),
-            np.empty(self.n_features),
-        )
-        lengths = self.column_lengths()
-        work = _inside(self._anchors.V, parts, reach, lengths, level, self._costs, certain, estimate)
-        if self._spent + work > self._work:
+        v, estimate = np.empty((2, self.n_features))
+        certain, left = np.empty(self.n_features, dtype=np.bool_), self._work - self._spent
+        work = _screen(
+            self.vectors, alpha, *self._anchors, rounding, self.column_lengths(), level, self._costs,
+            min(left, TOGETHER), v, certain, estimate,
+        )  # fmt: skip
+        if work > left:
             return None
         self._spent += work
 
@@ -147,9 +143,7 @@ class Columns:
             for part in some:
                 _products_of_others(self.vectors, alpha, certain, part.start, part.stop, v, estimate)
 
-        if work <= TOGETHER:
-            take(iter([slice(0, self.n_features)]))
-        else:
+        if work > TOGETHER:
             self.transposed.workers.run(take, _halved(self._costs, certain))
         self.read += work / self._work
         return Beyond(v, certain, estimate)
@@ -212,6 +206,16 @@ class Columns:
         return 1.0
 
 
+def _transposed(X: Matrix) -> Matrix:
+    """The columns of ``X`` as rows. Whether sparse ones are sorted ``X`` may know: nobody looks at that again."""
+    if not is_sparse(X):
+        return X.T
+    columns = X.tocsc()
+    rows: Sparse = columns.T
+    rows.has_canonical_format = columns.has_canonical_format
+    return rows
+
+
 @compiled
 def _combination(vectors: Vectors, some: Index, w: Float, z: Float) -> None:
     """``z += sum_j w_j vector j`` for some vectors."""
@@ -224,6 +228,25 @@ def _halved(costs: Float, certain: Array) -> list[slice]:
     ends = np.searchsorted(total, np.arange(1, PIECES) / PIECES * total[-1])
     edges = [0, *ends.tolist(), costs.size]
     return [slice(first, last) for first, last in pairwise(edges)]
+
+
+@compiled
+def _screen(
+    vectors: Vectors, alpha: Float, U: Float, V: Float, rounding: float, lengths: Float, level: float, costs: Float,
+    most: float, v: Float, certain: Array, estimate: Float,
+) -> float:  # fmt: skip
+    """Which products are certainly within the level, and the others, unless they cost more than ``most``.
+
+    Returns what they cost. Sets: ``v, certain, estimate``.
+    """
+    parts = np.empty(U.shape[0])
+    rest, size = _decomposed(alpha, U, parts)
+    reach = (rest + rounding * size) * (1.0 + 8.0 * DOUBLE)
+    work = _inside(V, parts, reach, lengths, level, costs, certain, estimate)
+    v[:] = 0.0
+    if work <= most:
+        _products_of_others(vectors, alpha, certain, 0, v.shape[0], v, estimate)
+    return work
 
 
 @compiled

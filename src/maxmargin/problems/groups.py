@@ -97,6 +97,7 @@ class GroupProblem:
 
     def feasible(self, A: Float) -> tuple[Float, Float]:
         """Dual feasible variables near ``A``, and their products with the columns, a row per target."""
+        A = np.where(self.s > 0.0, A, 0.0)
         if self.free_intercept:
             A = np.array([balanced(row) for row in A])
         V = np.array([self.operator.adjoint(row) for row in A])

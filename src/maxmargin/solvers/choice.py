@@ -41,6 +41,7 @@ MOST_EQUATIONS, MOST_SINGULAR = 8000, 5000  # half a gigabyte; and of a decompos
 LAST_STEPS = 60  # of a named solver: interior point needs 40 at most
 MOST_ENTRIES = 2**20  # of the rows of a fit that one compiled call solves
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
+MOST_SHARED, MOST_MULTIPLIED = 1000, 1e11  # features, and multiplications of a step: up to half a minute for a fit
 LATENCY, SENT = 1e-3, 1e8  # seconds, and numbers in a second
 
 AnyProblem: TypeAlias = Problem | BoxQP | HullDistance | ClassesProblem | GroupProblem
@@ -212,7 +213,8 @@ def table(traits: Traits) -> Choice:
     the same, many                                                  ``conjugate_gradients``
     the squared loss and a penalty with an L1 part, by columns      ``working_set``
     other losses without kinks and such a penalty, by columns       ``proximal_newton``
-    a penalty with an L1 part, by rows                              ``smoothed``
+    a loss with kinks, and a penalty with an L1 part or limits      ``interior_point``   ``smoothed``
+    other penalties with an L1 part, by rows                        ``smoothed``
     clients, in memory: too many features, or cocoa twice as fast   ``cocoa``
     clients                                                         ``newton``
     more than 1000 features, in memory                              ``dual_coordinate``  ``blocks``, ``pivoting``
@@ -260,6 +262,11 @@ def table(traits: Traits) -> Choice:
     if t.l1 and t.columns and not t.kinked:
         few = "few columns will have a coefficient, and models of the loss on these need few iterations"
         return Choice("proximal_newton", few)
+    if t.l1 and t.kinked and t.n_features <= MOST_SHARED and t.entries * t.row_length <= MOST_MULTIPLIED:
+        few = (
+            f"with {t.n_features} features its steps are cheap, and kinks and limits of coefficients hardly add to them"
+        )
+        return Choice("interior_point", few, (("smoothed", NEWTON_STEPS),))
     if t.l1:
         return Choice("smoothed", "the penalty has an L1 part, whose kink at zero it steps over exactly")
     return _for_clients(t) if t.clients else _for_rows(t)

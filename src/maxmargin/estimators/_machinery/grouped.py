@@ -57,6 +57,7 @@ class GroupedLeastSquares(LeastSquaresRegressor):
         self.coef_ = w[: T * d].reshape(T, d).copy()
         self.intercept_ = w[T * d :].copy() if self.fit_intercept else np.zeros(T)
         self._keep_certificates([one.solution for one in solved])
+        self.dual_gap_ = self.solution_.certificate.gap  # in units of what is minimised, as scikit-learn has it
         if plan.y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 

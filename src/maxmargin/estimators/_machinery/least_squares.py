@@ -267,7 +267,7 @@ def strengths_of(alpha: Any, n_targets: int) -> Float:
     if values.ndim > 1 or values.size not in (1, n_targets):
         raise ValueError(
             f"alpha must be one number, or one for each of the {n_targets} targets; got an array of shape "
-            f"{values.shape}. Number of targets and number of penalties do not correspond: {n_targets} != {values.size}"
+            f"{values.shape}. Number of targets and number of penalties do not correspond: {values.size} != {n_targets}"
         )
     if not ((values >= 0.0) & (values <= LARGEST_VALUE)).all():
         raise ValueError(f"alpha must be a number from 0 to {LARGEST_VALUE:.0e}; got {alpha!r}.")

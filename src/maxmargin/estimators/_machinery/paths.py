@@ -137,12 +137,18 @@ def sparse_penalty(alpha: float, ratio: float, limits: tuple[Float, Float] | Non
 
 def falling(alphas: Any) -> Float:
     """Strengths that somebody chose, in falling order."""
+    return np.sort(checked_strengths(alphas))[::-1]
+
+
+def checked_strengths(alphas: Any, positive: bool = False) -> Float:
+    """Strengths that somebody chose: numbers, none of them negative, or all of them positive."""
     values = list(np.atleast_1d(np.asarray(alphas, dtype=object)).ravel())
     for k, value in enumerate(values):
         if not isinstance(value, Real):
             raise TypeError(f"alphas[{k}] must be an instance of float, not {type(value).__name__}.")
-        if not 0.0 <= float(value) <= LARGEST_VALUE:
-            raise ValueError(f"alphas[{k}] == {value}, must be >= 0.0. It may be at most {LARGEST_VALUE:.0e}.")
+        if not 0.0 <= float(value) <= LARGEST_VALUE or (positive and value == 0.0):
+            bound = "> 0.0" if positive else ">= 0.0"
+            raise ValueError(f"alphas[{k}] == {value}, must be {bound}. It may be at most {LARGEST_VALUE:.0e}.")
     if not values:
         raise ValueError("alphas must hold at least one strength; got none.")
-    return np.sort(np.array(values, dtype=np.float64))[::-1]
+    return np.array(values, dtype=np.float64)

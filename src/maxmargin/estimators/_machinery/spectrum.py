@@ -36,7 +36,10 @@ class Spectrum:
                 f"with cv=5 for example. Up to {LARGEST} are taken."
             )
         if self.wide:
-            self.values, self.Q = eigh(self.root[:, None] * e.row_gram() * self.root, check_finite=False)
+            K = self.root[:, None] * e.row_gram() * self.root
+            if e.mean_x is not None:  # the direction that centring takes away becomes the last one, far from all others
+                K += (float(K.trace()) or 1.0) * np.sqrt(self.share)[:, None] * np.sqrt(self.share)
+            self.values, self.Q = eigh(K, check_finite=False)
             self.values = np.maximum(self.values, 0.0)
             return
         if of_rows:
@@ -65,7 +68,9 @@ class Spectrum:
         U = self.root[:, None] * T
         if self.wide:
             rest = alpha / (self.values + alpha)
-            errors, kept = self.Q @ (rest[:, None] * (self.Q.T @ U)), (self.Q * self.Q) @ rest - self.share
+            if self.equations.mean_x is not None:
+                rest[-1] = 0.0  # where 1 - 1 would be all that small strengths leave
+            errors, kept = self.Q @ (rest[:, None] * (self.Q.T @ U)), (self.Q * self.Q) @ rest
         else:
             inverse = 1.0 / (self.values + alpha)
             errors = U - self.Q @ (inverse[:, None] * (self.Q.T @ U))

@@ -277,8 +277,8 @@ def judged(
     ``w`` and ``slopes`` are those of the set, all else is of every column. Sets: ``violators``, and by how far the
     zeros are passed, in ``excesses``.
     """
-    cost, vw, ww, excess, count = 0.0, 0.0, 0.0, 1.0, 0
     below, ridge = (mu, 0.0) if lam > 0.0 else (0.0, mu)  # as in `gap_on_set`
+    cost, vw, ww, excess, count, paying = 0.0, 0.0, 0.0, 1.0, 0, ridge > 0.0
     for a in range(w.shape[0]):
         cost += lam * abs(w[a]) + 0.5 * ridge * w[a] * w[a]
         vw += slopes[a] * w[a]
@@ -294,11 +294,13 @@ def judged(
         end = high[j] if u > 0.0 else -low[j]
         if ridge == 0.0 and end == math.inf:
             excess = max(excess, abs(u) / lam if lam > 0.0 else math.inf)
+        else:
+            paying = True
         if place[j] < 0 and end > 0.0:
             violators[count], excesses[count] = j, beyond / lengths[j]
             count += 1
     t, conjugate = 1.0 / excess, 0.0
-    for j in range(v.shape[0]):
+    for j in range(v.shape[0] if paying else 0):  # else nothing is left of what is scaled into the domain
         if certain[j]:
             continue
         u = v[j] - (below * w[place[j]] if place[j] >= 0 else 0.0)

@@ -16,6 +16,7 @@ from maxmargin.solvers.solver import Needs, Solver, State
 
 STUCK = 50  # iterations without a smaller gap, after the residuals were computed again: rounding
 NEGLIGIBLE = 1e-30  # times the first gradient: nothing is left
+NO_RIDGE = 1e-14  # times the largest square of a column: a penalty that chooses among exact fits, and does nothing else
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class ConjugateGradients(Solver[Problem, "ConjugateGradientsState"]):
 
     Method: each step goes to the minimum along a direction that is conjugate to all earlier ones. With a penalty the
     gradient is divided by the diagonal of ``A^T S A + lam I`` first, so that the scales of the columns do not count;
-    without one it is not, since only multiples of the rows lead to the shortest solution. Rows are centred implicitly.
+    without one, or with one that is lost in rounding where there are fewer samples than features, it is not, since only
+    multiples of the rows lead to the shortest solution. Rows are centred implicitly.
     The residuals give a dual point whose gap is ``|gradient|^2 / (2 lam)``, so that the solver knows its own gap. If
     the certificate disagrees, the residuals are computed from the data and the directions start anew.
 
@@ -53,10 +55,12 @@ class ConjugateGradients(Solver[Problem, "ConjugateGradientsState"]):
         theta = np.zeros(equations.bordered.size) if warm is None else equations.theta(warm)
         diagonal = np.ones(theta.size)
         if isinstance(problem.penalty, L2):
+            fits_exactly = problem.total_samples < theta.size
             squares = equations.bordered.column_squares(equations.s)
             if equations.mean_x is not None:
                 squares = np.maximum(squares - equations.total * equations.mean_x**2, 0.0)
-            diagonal = squares + equations.lam
+            if not (fits_exactly and equations.lam <= NO_RIDGE * squares.max(initial=0.0)):
+                diagonal = squares + equations.lam
         state = ConjugateGradientsState(
             equations=equations,
             theta=theta,

@@ -26,6 +26,7 @@ from maxmargin.solvers.solver import State
 from maxmargin.threads import go_on
 
 SWEEPS = 4  # of all coefficients, where nothing is known of them yet
+GATHERED = 0.1  # of the rows of a matrix
 CYCLES = 100  # of sweeps and Newton's method in a round
 
 
@@ -106,7 +107,8 @@ class SetState(State):
         S = np.flatnonzero(w)
         self.w = np.zeros(room)[:m]
         self.w[:] = w
-        self.slopes = self.c[self.gram.W[:m]] - w[S] @ self.gram.G[S, :m]
+        G = self.gram.G[:m, :m]  # rows are gathered only where that is less work than to multiply all of them
+        self.slopes = self.c[self.gram.W[:m]] - (w[S] @ G[S] if S.size < GATHERED * m else G @ w)
         if room * room > self.A.size:
             self.A, self.memory[SUPPORT] = np.empty(room * room), 0
             self.numbers, self.index = np.empty((4, room)), np.empty((2, room), dtype=np.int64)

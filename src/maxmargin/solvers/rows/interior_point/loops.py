@@ -1,4 +1,8 @@
-"""A point inside of a box and steps from there: loops over the variables."""
+"""A point inside of a box and steps from there: loops over the variables.
+
+They serve two boxes: that of the dual variables, whose ``z`` are the scores of the samples, and that of coefficients
+with limits or an L1 penalty, which are differences of two shares and have ``-X^T alpha`` in the place of scores.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,12 @@ SPREAD = 10.0  # products of room and price may differ from their mean by this f
 
 
 class Box(NamedTuple):
-    """The dual in variables ``0 <= p <= cap``, of which every sample has one row per side of its loss."""
+    """The dual in variables ``0 <= p <= cap``, of which every sample has one row per side of its loss.
 
-    sign: Float  # of the share of p in the dual variable of its sample
+    Or the penalty, ``D p^2 / 2 - reward p``, in the shares of the coefficients, one row per sign.
+    """
+
+    sign: Float  # of the share of p in the dual variable of its sample, or in its coefficient
     reward: Float
     D: Float
     cap: Float  # 0 for variables that are left out
@@ -39,9 +46,8 @@ class Aims(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Changes of the coefficients, the variables and the prices."""
+    """Changes of the variables and the prices."""
 
-    theta: Float
     p: Float
     price_zero: Float
     price_cap: Float
@@ -49,7 +55,7 @@ class Step(NamedTuple):
 
 @compiled
 def middle(box: Box, inside: Inside) -> tuple[float, int]:
-    """The middle of the box. Sets: ``inside.p``. Returns the sum of the rewards there, and how many there are."""
+    """The middle of a box of dual variables. Sets: ``inside.p``. Returns the sum of the rewards there, and how many."""
     total, count = 0.0, 0
     for side in range(box.cap.shape[0]):
         for i in range(box.cap.shape[1]):
