@@ -369,7 +369,7 @@ def test_solvers_support_what_they_say_they_need():
 def test_make_solver_refuses_options_that_do_not_exist():
     assert make_solver("dual_coordinate", seed=3) == DualCoordinate(seed=3)
     assert make_solver("smo", max_memory=7.0) == SMO(max_memory=7.0)
-    with pytest.raises(ValueError, match=r"solver='smo' has no option 'seed'; its options are .*'max_memory'"):
-        make_solver("smo", seed=3)
+    with pytest.raises(ValueError, match=r"solver='smo' has no option 'step'; its options are .*'max_memory'"):
+        make_solver("smo", step=3)
     with pytest.raises(ValueError, match=r"'nonsense' is unknown.*'dual_coordinate'"):
         make_solver("nonsense")

@@ -63,8 +63,12 @@ def solver_class(name: str) -> type[AnySolver]:
 
 
 def make_solver(name: str, **options: object) -> AnySolver:
-    """The solver of a name with its options; one that it does not have, or of a wrong type, is refused."""
+    """The solver of a name with its options; one that it does not have, or of a wrong type, is refused.
+
+    Where an option is a solver, its name will do.
+    """
     kind = solver_class(name)
+    options = with_solvers(kind, options)
     for option, value in options.items():
         if option not in kind.options():
             known = ", ".join(map(repr, kind.options())) or "none"
@@ -72,6 +76,14 @@ def make_solver(name: str, **options: object) -> AnySolver:
         if not is_of_type(value, kind.types()[option]):
             raise TypeError(f"The option {option!r} of solver={name!r} is {value!r}; it needs {kind.types()[option]}.")
     return kind(**options)
+
+
+def with_solvers(kind: type[AnySolver], options: Mapping[str, object]) -> dict[str, object]:
+    """Options of a kind of solver, with solvers where these are named."""
+    return {
+        option: make_solver(value) if isinstance(value, str) and "AnySolver" in kind.types().get(option, "") else value
+        for option, value in options.items()
+    }
 
 
 def refuse_wrong_options(name: str, options: Mapping[str, object]) -> None:

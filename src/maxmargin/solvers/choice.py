@@ -16,7 +16,7 @@ from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.problem import Problem
-from maxmargin.solvers import solver_class
+from maxmargin.solvers import solver_class, with_solvers
 from maxmargin.solvers.kernels.block_smo import MOST_SAMPLES
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
@@ -163,7 +163,8 @@ class Choice:
     def make(self, hints: Mapping[str, object] = MappingProxyType({})) -> AnySolver:
         """The solver, and those that take over, each with those of the hints that are options of it."""
         names = [self.name, *(name for name, _ in self.successors)]
-        solvers = [solver_class(name).with_hints(hints) for name in names]
+        kinds = [solver_class(name) for name in names]
+        solvers = [kind.with_hints(with_solvers(kind, hints)) for kind in kinds]
         solver = solvers.pop()
         for _, patience in reversed(self.successors):
             solver = Relay(solvers.pop(), solver, patience)

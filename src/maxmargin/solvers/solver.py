@@ -225,7 +225,8 @@ def check_options(solver: object, **known: Iterable[object]) -> None:
 def is_of_type(value: object, types: str) -> bool:
     """Whether an option has one of the types that a solver writes, such as ``"float | None"``."""
     kinds: dict[str, type | tuple[type, ...]] = {
-        "int": Integral, "float": Real, "str": str, "bool": (bool, np.bool_), "None": type(None)
+        "int": Integral, "float": Real, "str": str, "bool": (bool, np.bool_), "None": type(None),
+        "AnySolver": Solver,
     }  # fmt: skip
     names = types.split(" | ")
     if isinstance(value, (bool, np.bool_)):

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin._jit import compiled, inlined
+from maxmargin.numerics.sampling import below, seeded
 from maxmargin.operators.row_cache import BATCH, RowCache
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float, Index
+from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.kernels.finite_box import with_finite_box
-from maxmargin.solvers.solver import Needs, Solver, State
+from maxmargin.solvers.solver import Needs, Solver, State, check_options
 
 ROUND_WORK = 20_000_000  # gradient entries that are updated in a round: tens of milliseconds
 STEP_WORK = 1000  # entries that could be updated in the time that a step takes for few variables too
@@ -26,6 +27,8 @@ TIGHTEN = 0.1  # factor on the inner tolerance once the whole problem meets it
 PRECISION = 1e-14  # of the gradient, relative to its size: no step is worth less
 DONE, MISSING, SPENT, LOST = 0, 1, 2, 3  # why the compiled loop came back: see `_pair_steps`
 FLAT = 1e-12  # of the two diagonal entries: a pair with less curvature counts as flat
+SECOND_ORDER, MAXIMAL_VIOLATION, RANDOM = 0, 1, 2
+SELECTIONS = {"second_order": SECOND_ORDER, "maximal_violation": MAXIMAL_VIOLATION, "random": RANDOM}
 
 
 @dataclass(frozen=True)
@@ -37,21 +40,29 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
 
     Method: choose the variable ``i`` that violates optimality most and, in its group, the partner ``j`` with which
     the objective falls most by second-order information; move both along the constraint, to the minimum or to the
-    nearest bound. Without groups one variable moves alone. Variables at a bound that are sure to stay there are left
+    nearest bound. Without groups one variable moves alone. Other choices are the partner that violates optimality most
+    (``selection="maximal_violation"``), and any pair, or variable, that violates it by more than the inner tolerance,
+    each as likely as any other (``"random"``, from ``seed``). Variables at a bound that are sure to stay there are left
     out (shrinking); once the rest is optimal to the inner tolerance, their gradient is brought up to date, all are
     checked, and the tolerance is tightened.
 
     Cost: one step is ``O(active)`` plus at most two kernel rows, ``O(n d)`` each, from a cache of ``max_memory`` MB.
 
     Reference: Fan, Chen, Lin, "Working set selection using second order information for training SVMs", JMLR 2005,
-    WSS 3; Chang, Lin, "LIBSVM", 2013, sections 4 and 5.
+    WSS 3 and, of maximal violation, WSS 1; Keerthi, Gilbert, "Convergence of a generalized SMO algorithm for SVM
+    classifier design", 2002, of any violating pair; Chang, Lin, "LIBSVM", 2013, sections 4 and 5.
     """
 
     shrinking: bool = True
     max_memory: float = 200.0
+    selection: str = "second_order"
+    seed: int = 0
 
     name: ClassVar[str] = "smo"
     needs: ClassVar[Needs] = Needs("kernel")
+
+    def __post_init__(self) -> None:
+        check_options(self, selection=SELECTIONS)
 
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> SMOState:
         """A feasible point near zero, or near a given one."""
@@ -66,6 +77,8 @@ class SMO(Solver[Problem | BoxQP, "SMOState"]):
             cache=cache,
             order=np.arange(a.size),
             active=a.size,
+            selection=SELECTIONS[self.selection],
+            random=seeded(self.seed),
         )
         state.checkpoint()
         state.tolerance = TIGHTEN * state.violation
@@ -109,6 +122,8 @@ class SMOState(State):
     cache: RowCache
     order: Index  # variables, the first ``active`` of them in play
     active: int
+    selection: int
+    random: Array
     tolerance: float = math.inf
     violation: float = math.inf
     size: float = 1.0  # of the entries of the gradient
@@ -157,6 +172,7 @@ class SMOState(State):
         reason, wanted, steps = _pair_steps(
             self.G, self.a, qp.low, qp.high, self.Qvv, qp.D, qp.sample, qp.group, qp.totals.size,
             self.order, self.active, cache.rows, cache.slot, cache.used, cache.clock, self.tolerance, budget,
+            self.selection, self.random,
         )  # fmt: skip
         self.iterations += steps
         self.since_shrink += steps
@@ -201,8 +217,9 @@ class SMOState(State):
 def _pair_steps(
     G: Float, a: Float, low: Float, high: Float, Qvv: Float, D: Float, sample: Index, group: Index, groups: int,
     order: Index, active: int, rows: Float, slot: Index, used: Index, clock: Index, tolerance: float, budget: int,
+    selection: int, random: Array,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Steps on pairs of active variables. Sets: ``G, a`` and the cache's ``used, clock``.
+    """Steps on pairs of active variables. Sets: ``G, a, random`` and the cache's ``used, clock``.
 
     Returns why they ended, a sample, and their number. ``DONE``: no variable violates optimality by more than the
     tolerance. ``MISSING``: the row of the sample is not in the cache. ``SPENT``: so were the steps. ``LOST``: the next
@@ -212,7 +229,11 @@ def _pair_steps(
         i, violation = _most_violating(G, a, low, high, group, groups, order, active)
         if violation <= tolerance:
             return DONE, -1, steps
+        before = random[0]  # where a row is missing, the same pair is wanted again
+        if selection == RANDOM:
+            i = _some_violating(G, a, low, high, group, groups, order, active, tolerance, random)
         if slot[sample[i]] < 0:
+            random[0] = before
             return MISSING, sample[i], steps
         row_i = rows[slot[sample[i]]]
         clock[0] += 1
@@ -228,10 +249,14 @@ def _pair_steps(
                 G[v] += delta * row_i[sample[v]]
             G[i] += delta * D[i]
             continue
-        j = _best_partner(i, row_i, G, a, low, Qvv, sample, group, order, active)
+        if selection == SECOND_ORDER:
+            j = _best_partner(i, row_i, G, a, low, Qvv, sample, group, order, active)
+        else:
+            j = _partner(i, G, a, low, group, order, active, tolerance, selection, random)
         if j < 0:
             return LOST, -1, steps
         if slot[sample[j]] < 0:
+            random[0] = before
             return MISSING, sample[j], steps
         row_j = rows[slot[sample[j]]]
         used[slot[sample[j]]] = clock[0]
@@ -299,6 +324,48 @@ def _best_partner(
             if gain > most:
                 best, most = v, gain
     return best
+
+
+@compiled
+def _partner(
+    i: int, G: Float, a: Float, low: Float, group: Index, order: Index, active: int, tolerance: float, selection: int,
+    random: Array,
+) -> int:  # fmt: skip
+    """The variable that wants to go down most, or any with which ``i`` violates optimality. Sets: ``random``."""
+    best, most, count = -1, 0.0, 0
+    for k in range(active):
+        v = order[k]
+        difference = G[v] - G[i]
+        if difference > most and a[v] > low[v] and group[v] == group[i]:
+            if selection == MAXIMAL_VIOLATION:
+                best, most = v, difference
+            elif difference > tolerance:
+                count += 1
+                if below(count, random) == 0:
+                    best = v
+    return best
+
+
+@compiled
+def _some_violating(
+    G: Float, a: Float, low: Float, high: Float, group: Index, groups: int, order: Index, active: int,
+    tolerance: float, random: Array,
+) -> int:  # fmt: skip
+    """Any variable that violates optimality alone or, upwards, with another of its group. Sets: ``random``."""
+    ends, count, chosen = np.zeros(max(groups, 1)), 0, -1
+    for g in range(groups):
+        ends[g] = _limits(G, a, low, high, group, g, order, active)[1]
+    for k in range(active):
+        v = order[k]
+        if groups == 0:
+            violates = abs(G[v]) > tolerance and (a[v] < high[v] if G[v] < 0.0 else a[v] > low[v])
+        else:
+            violates = a[v] < high[v] and -G[v] - ends[group[v]] > tolerance
+        if violates:
+            count += 1
+            if below(count, random) == 0:
+                chosen = v
+    return chosen
 
 
 @compiled

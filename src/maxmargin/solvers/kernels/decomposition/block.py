@@ -27,7 +27,8 @@ class Blocks:
     def __init__(self, variables: int, size: int, dtype: DTypeLike) -> None:
         self.size = size
         self.last: Index = np.empty(0, dtype=np.int64)  # variables of the last block, the newest at the end
-        self.place: Index = np.full(variables, -1)  # of each variable in the last block's matrix, or -1
+        self.place: Index = np.full(variables, -1)  # of each variable in the last matrix, or -1
+        self.stored: Index = np.empty(0, dtype=np.int64)  # those that have one
         self.matrix = self.spare = np.empty((0, 0), dtype=dtype)
 
     def choose(self, active: Active, order: Order, iterations: int) -> Index:
@@ -104,8 +105,8 @@ class Blocks:
 
         cache.gram.workers.run(work, np.array_split(new, 4) if new.size >= GATHERED_TOGETHER else [new])
         loops.copy_block(last, known, old, new, place, K)
-        self.place[self.last] = -1
-        self.place[variables] = place
+        self.place[self.stored] = -1
+        self.place[variables], self.stored = place, variables
         self.matrix, self.spare = K, last
         return K
 

@@ -9,8 +9,9 @@ from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.solvers.kernels.decomposition.state import DecompositionState
+from maxmargin.solvers.kernels.decomposition.subproblem import refusal
 from maxmargin.solvers.kernels.finite_box import with_finite_box
-from maxmargin.solvers.solver import Needs, Solver
+from maxmargin.solvers.solver import AnySolver, Needs, Solver
 
 ROUND_WORK = 60_000_000  # values that are read or computed in a round: about a tenth of a second
 
@@ -24,12 +25,13 @@ class Decomposition(Solver[Problem | BoxQP, DecompositionState]):
 
     Method: the variables of the steepest feasible direction with few non-zero entries, which are those at the two ends
     of the order by the gradient, form, together with the newer half of the last block, a block of ``block_size``
-    variables, any number from 2 on. Their kernel rows come from a cache of at most
-    ``max_memory`` MB or are computed together by matrix products. The block's own problem is solved by pairs chosen by
-    second-order information; then the gradient is updated with all its rows at once. Samples that are sure to stay at a
-    bound are left out, and the rows stored without their columns. Before anything is claimed, their part of the
-    gradient is computed and checked. Kernel values are float32 and the gradient float64: it is recomputed in float64
-    where the rounding of the former begins to matter, and if that is not enough the rows become float64 too.
+    variables, any number from 2 on. Their kernel rows come from a cache of at most ``max_memory`` MB or are computed
+    together by matrix products. The block's own problem is solved by pairs chosen by second-order information, or by
+    another solver of such programs (``subsolver``, by its name or itself); then the gradient is updated with all its
+    rows at once. Samples that are sure to stay at a bound are left out, and the rows stored without their columns.
+    Before anything is claimed, their part of the gradient is computed and checked. Kernel values are float32 and the
+    gradient float64: it is recomputed in float64 where the rounding of the former begins to matter, and if that is not
+    enough the rows become float64 too.
 
     Cost: a block is ``O(block_size * active)`` plus ``O(d * active)`` for each missing row.
 
@@ -43,6 +45,7 @@ class Decomposition(Solver[Problem | BoxQP, DecompositionState]):
     shrinking: bool = True
     max_memory: float = 1000.0
     tol: float = 1e-3
+    subsolver: AnySolver | None = None
 
     name: ClassVar[str] = "decomposition"
     needs: ClassVar[Needs] = Needs("kernel")
@@ -54,6 +57,13 @@ class Decomposition(Solver[Problem | BoxQP, DecompositionState]):
                 "alone, so a block needs at least 2."
             )
 
+    def supports(self, problem: object) -> str | None:
+        """``None``, or the reason why not."""
+        reason = super().supports(problem)
+        if reason is None and self.subsolver is not None and isinstance(problem, Problem | BoxQP):
+            return refusal(self.subsolver, BoxQP.of(problem))
+        return reason
+
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> DecompositionState:
         """A feasible point near zero, or near a given one."""
         qp = with_finite_box(BoxQP.of(problem))
@@ -64,6 +74,7 @@ class Decomposition(Solver[Problem | BoxQP, DecompositionState]):
             shrinking=self.shrinking,
             max_memory=self.max_memory,
             tol=self.tol,
+            subsolver=self.subsolver,
         )
 
     def advance(self, problem: Problem | BoxQP, state: DecompositionState, limit: int) -> DecompositionState:

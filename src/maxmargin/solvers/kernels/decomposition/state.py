@@ -18,8 +18,9 @@ from maxmargin.protocols import Float, Index
 from maxmargin.solvers.kernels.decomposition.block import Blocks
 from maxmargin.solvers.kernels.decomposition.face import Face, Schedule, added_up
 from maxmargin.solvers.kernels.decomposition.left_out import LeftOut
+from maxmargin.solvers.kernels.decomposition.subproblem import solve_block
 from maxmargin.solvers.kernels.decomposition.variables import Active, Anchor, Order
-from maxmargin.solvers.solver import State
+from maxmargin.solvers.solver import AnySolver, State
 
 STEP_WORK = 200_000  # of every step, whatever its size
 EVALUATION_WORK = 3  # a kernel value costs as much as reading so many
@@ -67,6 +68,7 @@ class DecompositionState(State):
     shrinking: bool
     max_memory: float
     tol: float
+    subsolver: AnySolver | None = None  # of blocks; pairs if there is none
 
     cache: RowCache = field(init=False)
     active: Active = field(init=False)  # the variables in play
@@ -84,6 +86,7 @@ class DecompositionState(State):
     work: float = 0.0  # values that were read or computed
     missed: int = 0  # rows in the last block
     pair_steps: int = 0
+    inner_iterations: int = 0  # of another solver on blocks
 
     largest: float = field(init=False)  # kernel value
     rounding: float = field(init=False)  # of a kernel value
@@ -114,6 +117,7 @@ class DecompositionState(State):
             "cache_hits": float(cache.hits),
             "cache_misses": float(cache.misses),
             "pair_steps": float(self.pair_steps),
+            "inner_iterations": float(self.inner_iterations),
             "active": float(cache.columns.size),
             "refreshes": float(self.refreshes),
             "megabytes": cache.nbytes / 2**20,
@@ -187,13 +191,19 @@ class DecompositionState(State):
         before = active.a[block]
         with self.watch("block"):
             tolerance = max(INNER_TOLERANCE * self.order.violation, 0.5 * ROUNDING * self.size)
-            steps = self.blocks.solve(active, self.order, cache, block, slots[row_of], tolerance, self.flat)
+            steps = 0
+            if self.subsolver is not None:
+                steps = solve_block(self.subsolver, self.qp, active, self.order, cache, block, slots, row_of, tolerance)
+                self.inner_iterations += steps
+                self.blocks.last = active.variable[block]
+            if steps == 0:
+                steps = self.blocks.solve(active, self.order, cache, block, slots[row_of], tolerance, self.flat)
+                self.pair_steps += steps
         with self.watch("update"):
             change = added_up(row_of, active.a[block] - before, rows.size)
             moved = np.flatnonzero(change)
             cache.add_rows(slots[moved], change[moved], self.live)
         self.missed = cache.misses - misses
-        self.pair_steps += steps
         self.work += cache.columns.size * (EVALUATION_WORK * self.missed + SCAN_WORK + moved.size) + steps * block.size
 
     def _step_on_face(self) -> bool:
