@@ -252,6 +252,16 @@ class KKTReport:
         slacks = [one.slacks for one in self.problems]
         return slacks if len(slacks) > 1 else slacks[0]
 
+    @property
+    def support_fraction(self) -> float:
+        """The share of the samples of the worst problem that are support vectors.
+
+        Those beyond the margin are none, whatever the loss. The hinge has the fewest, since only samples exactly on the
+        margin are between zero and their bound; smooth losses have all samples that are less than 1 ahead.
+        """
+        zero, free, bound = (part.size for part in self._worst.partition)
+        return (free + bound) / max(1, zero + free + bound)
+
     def worst_rows(self, count: int = SHOWN) -> Index:
         """The rows of the data that miss the conditions of the worst problem most, the worst first."""
         return self._worst.worst_rows(count)
@@ -271,7 +281,8 @@ class KKTReport:
         yield "largest violation", f"{self.violation:.2e}"
         one = self._worst
         zero, free, bound = (part.size for part in one.partition)
-        yield "samples", f"{zero} with a = 0, {free} with 0 < a < C, {bound} with a = C"
+        share = f"{(free + bound) / max(1, zero + free + bound):.1%} support vectors"
+        yield "samples", f"{zero} with a = 0, {free} with 0 < a < C, {bound} with a = C: {share}"
         yield "slacks", ", ".join(f"{count} {meaning}" for meaning, count in one.meaning.items() if count)
 
     def _table(self) -> list[list[str]]:
