@@ -1,17 +1,19 @@
 """A fit that was killed goes on where it was, to the same answer; a file that is not whole is refused."""
 
+import errno
 import os
 
 import numpy as np
 import pytest
 
-from maxmargin import HullDistance, Problem, Status, minimize
+from maxmargin import BoxQP, HullDistance, Problem, Status, minimize
 from maxmargin.communicators import run_in_process
-from maxmargin.loop.checkpoint import Checkpoints
-from maxmargin.operators import Rows, Sharded
-from maxmargin.parts.losses import SquaredHinge
+from maxmargin.loop.checkpoint import Checkpoints, digest
+from maxmargin.operators import KernelGram, Rows, Sharded
+from maxmargin.parts.kernels import RBF
+from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
-from maxmargin.solvers import Newton, Saddle
+from maxmargin.solvers import SMO, Newton, Saddle
 from maxmargin.solvers.hulls.saddle import solver as saddle
 
 N = 1200
@@ -115,6 +117,142 @@ def test_clients_go_on_from_the_newest_checkpoint_that_all_have(tmp_path, monkey
     assert not os.listdir(tmp_path)
 
 
+def dying_in(rank, number):
+    """``save`` of a client that is killed before its checkpoint of this number is in its place."""
+    save = Checkpoints.save
+
+    def dying(self, arrays):
+        if self.communicator.rank == rank and self.number + 1 == number:
+            raise Killed
+        return save(self, arrays)
+
+    return dying
+
+
+def test_clients_agree_after_two_failures_in_a_row(tmp_path, monkeypatch):
+    """What one client wrote and the others did not is of a course that nobody goes on with."""
+    monkeypatch.setattr(saddle, "MAX_STEPS_PER_ROUND", 7)
+    X, y = data_of()
+    shards = list(zip(np.split(X, [300, 301]), np.split(y, [300, 301]), strict=True))
+    settings = {"tol": 1e-3, "max_time": 60.0}
+
+    def fit(communicator, shard):
+        problem = problem_of(*shard, communicator=communicator)
+        return minimize(problem, Saddle(), checkpoint=tmp_path / "fit", checkpoint_every=0.0, **settings)
+
+    def numbers():
+        files = sorted(tmp_path.iterdir())
+        return {file.name: int(np.load(file)["number"]) for file in files if not file.name.endswith(".new")}
+
+    whole = run_in_process(
+        lambda c, shard: minimize(problem_of(*shard, communicator=c), Saddle(), **settings), shards
+    )
+    for rank, number in ((1, 3), (0, 4)):
+        with monkeypatch.context() as patched:
+            patched.setattr(Checkpoints, "save", dying_in(rank, number))
+            with pytest.raises(Killed):
+                run_in_process(fit, shards)
+        if rank == 1:  # rank 0 was faster: as if its file had been moved before the others were told
+            os.replace(tmp_path / "fit.0", tmp_path / "fit.0.before")
+            with np.load(tmp_path / "fit.0.before") as archive:
+                arrays = dict(archive)
+            arrays.pop("checksum")
+            arrays["number"] = np.array(3)
+            arrays["solver_w"] = arrays["solver_w"] + 1.0
+            with open(tmp_path / "fit.0", "wb") as file:
+                np.savez(file, **arrays, checksum=digest(arrays))
+            assert numbers()["fit.0"] == 3
+    assert set(numbers().values()) <= {2, 3}
+
+    for again, once in zip(run_in_process(fit, shards), whole, strict=True):
+        assert "It went on from a checkpoint after 21 iterations." in again.message
+        same(again, once)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_checkpoint_that_others_have_lost_is_told(tmp_path):
+    X, y = data_of()
+    shards = list(zip(np.split(X, [300]), np.split(y, [300]), strict=True))
+
+    def fit(communicator, shard, **more):
+        problem = problem_of(*shard, communicator=communicator)
+        return minimize(problem, Saddle(), tol=1e-3, checkpoint=tmp_path / "fit", **more)
+
+    run_in_process(lambda c, shard: fit(c, shard, max_iter=10), shards)
+    os.remove(tmp_path / "fit.1")
+    for solution in run_in_process(fit, shards):
+        assert "none that all had: the fit began anew" in solution.message
+
+
+def test_no_room_for_a_checkpoint_costs_the_checkpoint_and_not_the_fit(tmp_path, monkeypatch):
+    X, y = data_of()
+    shards = list(zip(np.split(X, [300]), np.split(y, [300]), strict=True))
+    flush = os.fsync
+
+    def full(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("fit.1.new"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    def fit(communicator, shard):
+        problem = problem_of(*shard, communicator=communicator)
+        return minimize(problem, Saddle(), tol=1e-3, checkpoint=tmp_path / "fit", checkpoint_every=0.0)
+
+    with pytest.warns(UserWarning, match=r"No space left on device: .*fit\.1\.new.*The fit goes on without it"):
+        solutions = run_in_process(fit, shards)
+    for solution in solutions:
+        assert solution.status is Status.CONVERGED
+        assert solution.message.count("could not be written") == 1
+    assert not os.listdir(tmp_path)  # nobody has a checkpoint that another one lacks
+
+
+def test_no_certificate_comes_from_a_file(tmp_path):
+    """The point of a checkpoint is judged on the rows that are there."""
+    problem, file = written(tmp_path)
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    arrays.pop("checksum")
+    arrays["best_w"] = np.zeros_like(arrays["best_w"])
+    arrays["best_alpha"] = np.zeros_like(arrays["best_alpha"])
+    with open(file, "wb") as out:
+        np.savez(out, **arrays, checksum=digest(arrays))
+    resumed = minimize(problem, Saddle(), tol=1e-12, max_iter=11, checkpoint=tmp_path / "fit")
+    assert resumed.history[0].relative_gap > 0.5
+    assert problem.certify(resumed.point).primal == pytest.approx(resumed.certificate.primal, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_checkpoint_of_other_rows_is_refused(tmp_path, seed):
+    """Same labels, same shape: one claimed 545 to 891 and converged where the truth was 1972.9."""
+    (X, y), (_, _file) = data_of(), written(tmp_path)
+    rng = np.random.default_rng(seed)
+    order = np.flatnonzero(y > 0.0)
+    moved = X.copy()
+    moved[order] = X[rng.permutation(order)]
+    one = X.copy()
+    one[rng.integers(N), 3] += 1e-3
+    for rows in (moved, one, -X):
+        with pytest.raises(ValueError, match="of another fit: its rows are other ones"):
+            minimize(problem_of(rows, y), Saddle(), tol=1e-6, max_iter=10, checkpoint=tmp_path / "fit")
+
+
+def test_the_checkpoint_of_another_kernel_matrix_is_refused(tmp_path):
+    X, y = data_of()
+    X, y = X[:60], y[:60]
+
+    def problem(X):
+        return BoxQP.of(Problem(KernelGram(RBF(0.5), X), y, Hinge(), L2(1.0), np.ones(len(y))))
+
+    minimize(problem(X), SMO(), tol=1e-12, max_iter=5, checkpoint=tmp_path / "fit")
+    with pytest.raises(ValueError, match="its rows are other ones"):
+        minimize(problem(X * 1.01), SMO(), tol=1e-12, max_iter=5, checkpoint=tmp_path / "fit")
+    solution = minimize(problem(X), SMO(), tol=1e-8, checkpoint=tmp_path / "fit")
+    assert solution.status is Status.CONVERGED
+    assert "It went on from a checkpoint after 5 iterations." in solution.message
+
+
 def written(tmp_path):
     problem = problem_of(*data_of())
     minimize(problem, Saddle(), tol=1e-6, max_iter=10, checkpoint=tmp_path / "fit")
@@ -178,7 +316,7 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
         (problem_of(X, -y), Saddle()),
         (problem_of(X, y), Saddle(seed=1)),
     ):
-        with pytest.raises(ValueError, match="its labels, bounds or options are other ones"):
+        with pytest.raises(ValueError, match="its labels, weights, bounds or options are other ones"):
             minimize(problem, solver, checkpoint=path)
     shards = list(zip(np.split(X, [600]), np.split(y, [600]), strict=True))
     # Whichever client is heard first: the one whose file it is, or one that was told.

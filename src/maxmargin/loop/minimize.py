@@ -11,9 +11,9 @@ are those of rank 0, whom the others hear once per round.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple
 from os import PathLike
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.communicators import ALONE
 from maxmargin.loop.certificate import complete
-from maxmargin.loop.checkpoint import Checkpoints
+from maxmargin.loop.checkpoint import Checkpoints, arrays_of, point_of
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.progress import ProgressLine
 from maxmargin.loop.solution import Record, Solution
@@ -122,6 +122,8 @@ def minimize(
     quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # certificates tell of what is no number
     with quietly, one_blas_thread, listener as interrupts, line:
         saved = None if checkpoints is None else checkpoints.latest()
+        if checkpoints is not None and checkpoints.lost:
+            run.notes.append("Some clients had a checkpoint, but there was none that all had: the fit began anew.")
         if saved is None:
             with run.nothing_yet(interrupts):
                 state = solver.start(problem, start)
@@ -144,13 +146,13 @@ def minimize(
             if _is_asked_to_stop(callback, run.history[-1], listening, communicator) and status is None:
                 status = run.judge(state, interrupts) or Status.CALLBACK
             if checkpoints is not None and status is None and run.seconds - saved_at >= checkpoint_every:
-                checkpoints.save(run.saved(state))
+                run.save(checkpoints, state)
                 saved_at = run.seconds
         if checkpoints is not None:
             if status in ENDED:
                 checkpoints.remove()
             else:
-                checkpoints.save(run.saved(state))
+                run.save(checkpoints, state)
     interrupts.kept = True
     return run.solution(status, state)
 
@@ -176,17 +178,6 @@ def best_parts(one: tuple[Point, Certificate], other: tuple[Point, Certificate])
     return Point(coefficients.w, coefficients.b, variables.alpha), parts
 
 
-def _arrays(point: Point) -> dict[str, Array]:
-    """A point as arrays."""
-    dual = {} if point.alpha is None else {"alpha": point.alpha}
-    return {"w": point.w, "b": np.array(point.b), **dual}
-
-
-def _point(arrays: dict[str, Array]) -> Point:
-    """A point from its arrays."""
-    return Point(arrays["w"], float(arrays["b"]), arrays.get("alpha"))
-
-
 class _Run:
     """What the loop remembers: the best certified point, the history, and what certificates cost."""
 
@@ -207,6 +198,8 @@ class _Run:
         self.best: tuple[Point, Certificate] | None = None
         self.last: Point | None = None  # judged, though not the best perhaps
         self.history: list[Record] = []
+        self.notes: list[str] = []
+        self.unwritten: set[str] = set()  # why checkpoints could not be written
         self.rounds = 0
         self.passes = 0.0  # spent on certificates
         self.seconds_per_pass = 0.0  # as all clients know it; 0 if nobody does
@@ -295,34 +288,45 @@ class _Run:
             history=tuple(self.history),
             last=self.last,
             compiling=self.compiling,
+            notes=tuple(self.notes),
         )
+
+    def save(self, checkpoints: Checkpoints, state: State) -> None:
+        """Write a checkpoint. A full disk costs the checkpoint, but not the fit."""
+        reason = checkpoints.save(self.saved(state))
+        if reason and reason not in self.unwritten:
+            self.unwritten.add(reason)
+            self.notes.append(f"A checkpoint could not be written ({reason}).")
+            warnings.warn(f"{self.notes[-1]} The fit goes on without it.", stacklevel=3)
 
     def saved(self, state: State) -> dict[str, Array]:
         """What a checkpoint holds: the state of the solver, or its point, and what the loop remembers."""
         assert self.best is not None
-        point, certificate = self.best
-        arrays = {"best_" + name: value for name, value in _arrays(point).items()}
+        point, _ = self.best
+        arrays = {"best_" + name: value for name, value in arrays_of(point).items()}
         numbers = [getattr(self, name) for name in REMEMBERED]
-        arrays["remembered"] = np.array([*numbers, *astuple(certificate)])
+        arrays["remembered"] = np.array(numbers)
         if isinstance(self.solver, Resumable):
             state_of = self.solver.saved(state)
         else:
-            state_of = _arrays(self.solver.point(self.problem, state))
+            state_of = arrays_of(self.solver.point(self.problem, state))
+        arrays["iterations"] = np.array(state.iterations)
         return arrays | {"solver_" + name: value for name, value in state_of.items()}
 
     def resume(self, saved: dict[str, Array]) -> tuple[Any, Status | None]:
         """The state of a checkpoint, and the status if it is good enough already."""
         parts = {name.removeprefix("solver_"): value for name, value in saved.items() if name.startswith("solver_")}
         remembered = saved["remembered"].tolist()
-        numbers, certificate = remembered[: len(REMEMBERED)], Certificate(*remembered[len(REMEMBERED) :])
         best = {name.removeprefix("best_"): value for name, value in saved.items() if name.startswith("best_")}
-        self.best = _point(best), certificate
+        point, certificate = complete(self.problem, point_of(best), self.tol)  # no file is believed
+        self.best = point, certificate
         if isinstance(self.solver, Resumable):
-            for (name, kind), number in zip(REMEMBERED.items(), numbers, strict=True):
+            for (name, kind), number in zip(REMEMBERED.items(), remembered, strict=True):
                 setattr(self, name, kind(number))
             state = self.solver.restored(self.problem, parts)
         else:
-            state = self.solver.start(self.problem, _point(parts))
+            state = self.solver.start(self.problem, point_of(parts))
+        self.notes.append(f"It went on from a checkpoint after {int(saved['iterations'])} iterations.")
         self._record(state, certificate.primal, certificate.dual, certificate.error)
         return state, Status.CONVERGED if certificate.relative_gap <= self.tol else None
 

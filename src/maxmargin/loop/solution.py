@@ -48,6 +48,7 @@ class Solution:
     history: tuple[Record, ...] = ()
     last: Point | None = None  # the point that was judged last: where a warm start goes on
     compiling: float = 0.0  # seconds in which loops were compiled, or loaded, while this ran
+    notes: tuple[str, ...] = ()  # sentences about the course of the fit: where it went on from, what was not written
 
     def __getstate__(self) -> dict[str, object]:
         # The status by name: skops cannot restore members of an Enum.
@@ -59,11 +60,12 @@ class Solution:
 
     @property
     def message(self) -> str:
-        """The status with its numbers, in one sentence."""
-        return (
+        """The status with its numbers, in one sentence, and what else there is to tell."""
+        ended = (
             f"{self.status}: relative gap {self.certificate.relative_gap:.2e} (asked for {self.tol:.0e}) "
             f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s{beside(self.compiling)}."
         )
+        return " ".join([ended, *self.notes])
 
     def __repr__(self) -> str:
         return "\n".join(self._lines)
@@ -82,6 +84,7 @@ class Solution:
             f"relative gap {certificate.relative_gap:.2e} (asked for {self.tol:.0e})",
             f"{self.solver}, {self.iterations} iterations",
             f"{self.seconds:.3g} seconds{beside(self.compiling)}",
+            *self.notes,
         ]
 
 

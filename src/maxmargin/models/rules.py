@@ -338,6 +338,10 @@ FIELDS: dict[str, dict[str, _Rule]] = {
             lambda value, _: isinstance(value, tuple) and all(isinstance(item, Record) for item in value),
         ),
         "compiling": _NUMBER,
+        "notes": _Rule(
+            "a list of sentences",
+            lambda value, _: isinstance(value, tuple) and all(isinstance(item, str) for item in value),
+        ),
     },
 }
 
@@ -345,7 +349,7 @@ FIELDS: dict[str, dict[str, _Rule]] = {
 LATER_FIELDS = {
     "Certificate": {"primal_error", "dual_error", "least"},
     "Record": {"error", "least"},
-    "Solution": {"compiling"},
+    "Solution": {"compiling", "notes"},
 }
 
 
