@@ -144,9 +144,7 @@ def test_clients_agree_after_two_failures_in_a_row(tmp_path, monkeypatch):
         files = sorted(tmp_path.iterdir())
         return {file.name: int(np.load(file)["number"]) for file in files if not file.name.endswith(".new")}
 
-    whole = run_in_process(
-        lambda c, shard: minimize(problem_of(*shard, communicator=c), Saddle(), **settings), shards
-    )
+    whole = run_in_process(lambda c, shard: minimize(problem_of(*shard, communicator=c), Saddle(), **settings), shards)
     for rank, number in ((1, 3), (0, 4)):
         with monkeypatch.context() as patched:
             patched.setattr(Checkpoints, "save", dying_in(rank, number))

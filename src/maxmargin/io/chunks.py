@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import cast
 
 import numpy as np
@@ -27,7 +28,10 @@ from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, Wording
 
 MEMORY = 2**28
-_DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    OSError, ValueError, KeyError, EOFError, SyntaxError, MemoryError, NotImplementedError, TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 _MEMBERS = {"format", "shape", "data", "indices", "indptr"}  # of a CSR matrix in an .npz file
 
 
@@ -216,9 +220,13 @@ def _dense(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:
 def map_npy(path: Path) -> Array:
     """An array in a file, which is read where it is used."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            array.close()
+            raise ValueError("it is a zip archive, as .npz files are")
     except _DAMAGE as error:
         raise DataFileError(path, f"This is not a whole .npy file ({error}); write it with numpy.save.") from error
+    return array
 
 
 def _sparse(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:

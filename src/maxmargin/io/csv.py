@@ -23,6 +23,8 @@ from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, Wording, shown
 
 TARGET_NAMES = ("target", "label", "class", "y")
+MISSING = ("?", "na", "n/a", "null", "none", "-", ".")  # in small letters, as people write where there is no number
+MOST_SLIPS = 2  # cells of a first row of numbers that are mistakes; a header would name more columns
 
 _FIRST_RECORD = re.compile(r'(?:[ \t]*[\r\n])*((?:"[^"]*"|[^"\r\n])*)')
 
@@ -74,7 +76,9 @@ def read_csv(path: PathLike, target: str | int | None = None) -> Table:
 
     The separator is a tab if the first non-blank line holds one outside quotes, else a semicolon if it holds one,
     else a comma. That line is a header if a cell outside the target column is neither empty nor a number, if `target`
-    is a name, or if it has the only target that is not a number. Blank lines are skipped.
+    is a name, or if it has the only target that is not a number. Blank lines are skipped. If `target` is no name, a
+    first line of numbers with one or two other cells, or whose other cells are signs of missing values, is refused: it
+    may be data with a mistake.
 
     Parameters
     ----------
@@ -161,11 +165,29 @@ def _find_target(first: _Record, path: PathLike, target: str | int | None) -> tu
         sentence = f"target={target} is no column; pass a position from 0 to {last} or a name."
         raise DataFileError(path, sentence, first.line, 1)
     position = last if target is None else int(target)
-    has_header = any(cell and not _is_number(cell) for i, cell in enumerate(cells) if i != position)
+    odd = [i for i, cell in enumerate(cells) if i != position and cell and not _is_number(cell)]
+    has_header = bool(odd)
     named = [i for i, cell in enumerate(cells) if cell.lower() in TARGET_NAMES]
     if target is None and has_header and len(named) == 1:
         position = named[0]
+        odd = [i for i in odd if i != position]
+    _refuse_slips(first, odd, path)
     return position, has_header
+
+
+def _refuse_slips(first: _Record, odd: list[int], path: PathLike) -> None:
+    """A row of data whose mistake makes it look like a header would be lost."""
+    numbers = sum(map(_is_number, first.cells))
+    missing = all(first.cells[i].lower() in MISSING for i in odd)
+    if odd and (missing or (0 < len(odd) <= MOST_SLIPS and numbers > 0)):
+        cell = shown(first.cells[odd[0]])
+        sentence = Wording(
+            "{cell} in column {column} of the first row is not a number, but {numbers} of its {count} cells are; "
+            "correct it if this is a row of data, or name all columns, or pass the name of the target as {target}.",
+            cell=cell, column=odd[0], numbers=numbers, count=len(first.cells),
+        )  # fmt: skip
+        line, column = _place(first, odd[0], _detect_separator(first.raw))
+        raise DataFileError(path, sentence, line, column)
 
 
 def _check_header(layout: _Layout) -> None:

@@ -8,11 +8,12 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from maxmargin.io.archives import kind_of_archive, unpacked
 from maxmargin.wording import FileError, PathLike
 
 DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -22,11 +23,6 @@ COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGE = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
-_ARCHIVES: tuple[tuple[str, re.Pattern[bytes], Callable[[IO[bytes]], IO[bytes]]], ...] = (
-    ("gzip", re.compile(rb"\x1f\x8b"), lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw))),
-    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90|$)"), bz2.BZ2File),
-    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.LZMAFile),
-)
 
 
 class DataFileError(FileError):
@@ -86,12 +82,9 @@ def read_blocks(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
     """
     lines = 0
     with _refusing(path), Path(path).open("rb") as raw:
-        head = raw.peek(16)
-        kind, stream = "text", cast("IO[bytes]", raw)
-        for name, magic, open_archive in _ARCHIVES:
-            if magic.match(head):
-                kind, stream = name, open_archive(raw)
-        while block := _next_block(path, kind, stream, size):
+        kind = kind_of_archive(raw.peek(16))
+        stream = unpacked(raw, kind) if kind else raw
+        while block := _next_block(path, kind.name if kind else "text", stream, size):
             block = block.removeprefix(_BYTE_ORDER_MARK) if lines == 0 else block
             with lines_before(lines):
                 _check_text(path, block)
@@ -125,10 +118,8 @@ def read_part(path: PathLike, part: int, parts: int, size: int) -> Iterator[tupl
 
     """
     with _refusing(path), Path(path).open("rb") as file:
-        head = file.peek(16)
-        for kind, magic, _ in _ARCHIVES:
-            if magic.match(head):
-                raise DataFileError(path, f"A {kind} archive cannot be read in parts; decompress the file first.")
+        if kind := kind_of_archive(file.peek(16)):
+            raise DataFileError(path, f"A {kind.name} archive cannot be read in parts; decompress the file first.")
         length = os.fstat(file.fileno()).st_size
         start, stop = length * part // parts, length * (part + 1) // parts
         if start > 0:  # a line that began before belongs to another part

@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 from contextlib import suppress
 from dataclasses import fields
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,10 @@ from maxmargin.protocols import Array, Communicator, Float, Operator
 
 NUMBER, CHECKSUM, ROWS = "number", "checksum", "rows"
 LOOKED_AT = 8  # columns of a kernel matrix, each of which sees all samples
+DAMAGE = (
+    OSError, EOFError, KeyError, ValueError, SyntaxError, MemoryError, NotImplementedError, TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 SAME_ROWS = 1e-6  # relative to each sum: other processors round otherwise, and other rows are far away
 
 
@@ -134,7 +140,7 @@ class Checkpoints:
             checksum = arrays.pop(CHECKSUM)
             if not np.array_equal(checksum, digest(arrays)):
                 raise ValueError("its checksum is another one")
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+        except DAMAGE as error:
             raise ValueError(
                 f"{path} is not a whole checkpoint ({error}): it was cut short or changed. Remove it to start anew."
             ) from error

@@ -15,8 +15,12 @@ from maxmargin.wording import FileError
 
 FORMAT = "maxmargin model"
 VERSION = 1
-MAX_BYTES = 2**33
 MAX_DOCUMENT_BYTES = 2**28
+# What a file may promise to unpack to, unless its reader allows more: so many bytes, and so many times its own size.
+# Deflate can promise a thousandfold; documents of long histories shrink to a twentieth, coefficients hardly at all.
+FREE_BYTES, MAX_RATIO = 2**28, 100
+FREE_DOCUMENT_BYTES = 2**20
+LONGEST_SENTENCE = 600  # of an error about a file: whatever else it quotes belongs to the file
 
 DOCUMENT = "model.json"
 DTYPE = re.compile(r"[<>|][biufU][0-9]{1,9}")

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
+from tokenize import TokenError
 from typing import NoReturn
 
 import numpy as np
@@ -25,8 +26,11 @@ from maxmargin.models.format import (
     DOCUMENT,
     DTYPE,
     FORMAT,
-    MAX_BYTES,
+    FREE_BYTES,
+    FREE_DOCUMENT_BYTES,
+    LONGEST_SENTENCE,
     MAX_DOCUMENT_BYTES,
+    MAX_RATIO,
     RECORDS,
     SPARSE,
     VERSION,
@@ -57,7 +61,7 @@ _UNZIP_FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError
 Node = dict[str, Json]
 
 
-def load_model(path: PathLike, *, max_bytes: int = MAX_BYTES) -> BaseEstimator:
+def load_model(path: PathLike, *, max_bytes: int | None = None) -> BaseEstimator:
     """Restore a model from a file written by `save_model`.
 
     Nothing in the file is executed, so files from strangers are safe to load: the worst they can hold is a bad model.
@@ -66,8 +70,8 @@ def load_model(path: PathLike, *, max_bytes: int = MAX_BYTES) -> BaseEstimator:
     ----------
     path : path-like
         The file.
-    max_bytes : int
-        Refuse a file that would unpack to more than this; 8 GiB unless told.
+    max_bytes : int, optional
+        Refuse a file that would unpack to more than this; unless told 256 MiB and a hundred times the size of the file.
 
     Returns
     -------
@@ -86,9 +90,16 @@ def load_model(path: PathLike, *, max_bytes: int = MAX_BYTES) -> BaseEstimator:
             document = _parse(_unpack(archive, members[DOCUMENT]))
             return _Decoder(archive, members).model(document)
     except Refusal as refusal:
-        raise ModelFileError(path, str(refusal)) from refusal.__cause__
+        raise ModelFileError(path, _shortened(str(refusal))) from refusal.__cause__
     except RecursionError as error:
         raise ModelFileError(path, "The document is nested too deeply for a model; save the model again.") from error
+
+
+def _shortened(sentence: str) -> str:
+    """The beginning and the end, which holds the remedy, of a sentence that quotes too much of a file."""
+    if len(sentence) <= LONGEST_SENTENCE:
+        return sentence
+    return f"{sentence[: LONGEST_SENTENCE // 2]} ... {sentence[-LONGEST_SENTENCE // 4 :]}"
 
 
 def _open_archive(path: PathLike) -> zipfile.ZipFile:
@@ -107,7 +118,7 @@ def _open_archive(path: PathLike) -> zipfile.ZipFile:
         ) from error
 
 
-def _members(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
+def _members(archive: zipfile.ZipFile, max_bytes: int | None) -> dict[str, zipfile.ZipInfo]:
     """The members by name, if each has a harmless name and all together are small enough."""
     members: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():
@@ -121,9 +132,17 @@ def _members(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipI
         members[name] = entry
     if DOCUMENT not in members:
         raise Refusal(f"The member {DOCUMENT} is missing, so this is not a model file; check the path.")
-    if members[DOCUMENT].file_size > MAX_DOCUMENT_BYTES:
-        raise Refusal(f"{DOCUMENT} has more than {MAX_DOCUMENT_BYTES} bytes, the most allowed; save the model again.")
+    # A parsed document takes many times its length.
+    document = members[DOCUMENT]
+    longest = min(MAX_DOCUMENT_BYTES, FREE_DOCUMENT_BYTES + MAX_RATIO * document.compress_size)
+    if document.file_size > longest:
+        raise Refusal(
+            f"{DOCUMENT} has {document.file_size} bytes, more than {longest}, the most allowed for its packed size; "
+            f"save the model again."
+        )
     total = sum(entry.file_size for entry in members.values())
+    if max_bytes is None:
+        max_bytes = FREE_BYTES + MAX_RATIO * sum(entry.compress_size for entry in members.values())
     if total > max_bytes:
         raise Refusal(f"The file unpacks to {total} bytes, more than {max_bytes}; pass max_bytes if you trust it.")
     return members
@@ -272,7 +291,7 @@ class _Decoder:
                 raise ValueError("its length is not that of the array")
             stream.seek(0)
             array: Array = np.load(stream, allow_pickle=False)
-        except (ValueError, TypeError, EOFError, OSError, UserWarning, SyntaxError, MemoryError) as error:
+        except (ValueError, TypeError, EOFError, OSError, UserWarning, SyntaxError, MemoryError, TokenError) as error:
             raise Refusal(
                 f"The member {name} is not the array {dtype} of shape {shape} that {DOCUMENT} announces ({error}); "
                 f"copy or save the file again."
