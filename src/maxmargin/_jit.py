@@ -9,14 +9,17 @@ With ``NUMBA_DISABLE_JIT=1`` the same objects run as ordinary Python.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import os
+import pickle
 import re
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +37,10 @@ FAST = {"reassoc", "contract", "nsz"}
 WITHOUT_LOOPS = ("cli", "communicators", "estimators", "lab", "loop", "models")
 IMPORT = re.compile(r"^ *from (?P<target>maxmargin\.[\w.]+) import (?P<what>\([^)]*\)|[^\n]*)", re.MULTILINE)
 
+CHECKSUM = hashlib.sha256().digest_size  # bytes before those of machine code in a file of the cache
+
 _lock = threading.RLock()
+_warned_of_cache = False
 _parameters: dict[str, tuple[str, ...]] = {}  # of every method name that compiled loops may call
 _unregistered: list[Callable[[], None]] = []  # what numba has to be told before anything is compiled
 _watched_modules: set[str] = set()
@@ -70,6 +76,10 @@ class _Meter:
             if self._inside == 0:
                 self._total += time.perf_counter() - self._since
 
+    def after_fork(self) -> None:
+        """In the child of a fork nobody is inside, and nobody holds the lock."""
+        self._lock, self._inside = threading.Lock(), 0
+
     def inside(self) -> float:
         """How many there were so far."""
         with self._lock:
@@ -83,6 +93,19 @@ class _Meter:
 
 _compiling = _Meter()
 
+
+def _after_fork() -> None:
+    """Renew the locks that another thread may have held when this process was forked: nobody would give them back."""
+    global _lock
+    _lock = threading.RLock()
+    _compiling.after_fork()
+    compiler_lock = sys.modules.get("numba.core.compiler_lock")
+    with contextlib.suppress(AttributeError):  # numba keeps its lock elsewhere now
+        compiler_lock.global_compiler_lock._lock = threading.RLock()  # type: ignore[union-attr]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 seconds_compiling = _compiling.inside  # that this process has spent in compiling or loading loops, in any thread
 seconds_working = _compiling.outside  # a clock for time limits: it stands still while any thread does that
@@ -318,6 +341,24 @@ def _cache_class() -> Any:
     IndexDataCacheFile: Any = caching.IndexDataCacheFile
 
     class FileNamedByItsContent(IndexDataCacheFile):  # type: ignore[misc]
+        def _load_index(self) -> dict[object, str]:
+            try:
+                return dict(super()._load_index())
+            except Exception as error:  # of a damaged pickle: it is written anew
+                _do_without_cache(error)
+                return {}
+
+        def _save_data(self, name: str, data: object) -> None:
+            raw = self._dump(data)
+            with self._open_for_write(self._data_path(name)) as file:
+                file.write(hashlib.sha256(raw).digest() + raw)
+
+        def _load_data(self, name: str) -> object:
+            raw = Path(self._data_path(name)).read_bytes()
+            if hashlib.sha256(raw[CHECKSUM:]).digest() != raw[:CHECKSUM]:
+                raise ValueError(f"{name} is damaged")  # machine code with a wrong bit would end the process
+            return pickle.loads(raw[CHECKSUM:])
+
         def save(self, key: object, data: object) -> None:
             name = f"{self._index_name.removesuffix('.nbi')}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
             self._save_data(name, data)
@@ -328,6 +369,19 @@ def _cache_class() -> Any:
             super().__init__(function)
             self._cache_file.__class__ = FileNamedByItsContent
 
+        def load_overload(self, sig: object, target_context: object) -> object:
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception as error:  # whatever is wrong with a cache, the loop can be compiled
+                _do_without_cache(error)
+                return None
+
+        def save_overload(self, sig: object, data: object) -> None:
+            try:
+                super().save_overload(sig, data)
+            except Exception as error:  # no room, or no permission any more
+                _do_without_cache(error)
+
         def _index_key(self, sig: Any, codegen: object) -> object:
             _, magic, hashes = super()._index_key(sig, codegen)
             names = [_describe(argument) for argument in getattr(sig, "args", sig)]
@@ -335,6 +389,20 @@ def _cache_class() -> Any:
             return tuple(names), magic, hashes, fingerprint(modules)
 
     return FingerprintedCache
+
+
+def _do_without_cache(error: Exception) -> None:
+    """Warn, once for each process, that loops have to be compiled although they may have been before."""
+    global _warned_of_cache
+    if not _warned_of_cache:
+        _warned_of_cache = True
+        warnings.warn(
+            f"The cache of compiled loops cannot be used ({type(error).__name__}: {str(error)[:80]}). They are "
+            f"compiled anew, which takes seconds at each start; remove the damaged files, make room for new ones, or "
+            f"set NUMBA_CACHE_DIR to another folder.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _describe(numba_type: Any) -> str:

@@ -55,12 +55,14 @@ def go_on() -> None:
 class Workers:
     """Up to ``count`` threads, the caller's own among them; they end with the last reference to this object.
 
-    A piece may itself run pieces: threads that are idle help, and nobody waits for those that are not.
+    A piece may itself run pieces: threads that are idle help, and nobody waits for those that are not. A process that
+    was forked has no threads but one, so it gets new ones.
     """
 
     def __init__(self, count: int | Callable[[], int] = 1) -> None:
         self._count = count
         self._pool: ThreadPoolExecutor | None = None
+        self._process = 0  # to which the threads belong
 
     @property
     def count(self) -> int:
@@ -93,7 +95,8 @@ class Workers:
         if helpers <= 0:
             work(shared)
         else:
-            if self._pool is None:
+            if self._pool is None or self._process != os.getpid():
+                self._process = os.getpid()
                 self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="maxmargin")
             futures = [self._pool.submit(work, shared) for _ in range(helpers)]
             try:
@@ -174,6 +177,10 @@ class _BlasLimit:
             if self._inside == 0 and max(self._before, default=1) > 1:
                 _set_threads(self._before)
 
+    def after_fork(self) -> None:
+        """Another thread may have held the lock, and it does not exist in the child of a fork."""
+        self._lock = threading.Lock()
+
     def threads_of_blas(self) -> int:
         """Threads that BLAS may use when nobody is inside."""
         with self._lock:
@@ -207,3 +214,5 @@ def _set_threads(counts: Sequence[int]) -> None:
 # Keeps BLAS to one thread while any fit is inside: its own threads would compete with ours. The limit belongs to the
 # process, so the first to enter sets it and the last to leave restores it.
 one_blas_thread = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_blas_thread.after_fork)

@@ -45,9 +45,23 @@ def option(name: str, value: str = "") -> str:
     return f"{OPTIONS[name]} {value}" if value not in ("", "True") else OPTIONS[name]
 
 
-def write(text: str) -> None:
-    """Write to standard output; a reader that has gone away is no error. Of several ranks, the first one writes."""
+def write(text: str, needed: bool = False) -> None:
+    """Write to standard output; a reader that has gone away is no error. Of several ranks, the first one writes.
+
+    If it is closed or full, what is written is lost, and nothing else: unless it is needed, because the command was
+    called for this alone, the work goes on.
+
+    Raises
+    ------
+    CommandError
+        What is needed cannot be written.
+
+    """
     if launched_rank() > 0:
+        return
+    if is_closed():
+        if needed:
+            raise CommandError("Standard output is closed; open it, or name a file to write to.")
         return
     try:
         try:
@@ -58,17 +72,28 @@ def write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         drop_output()
+    except (OSError, ValueError) as error:  # no room, or closed
+        drop_output()
+        reason = getattr(error, "strerror", None) or error
+        if needed:
+            raise CommandError(f"Standard output: {reason}; name a file to write to.") from error
+        say(f"maxmargin: warning: standard output: {reason}; the rest of the report is lost.")
+
+
+def is_closed() -> bool:
+    """Whether there is no standard output, as after ``>&-`` in a shell."""
+    return sys.stdout is None or sys.stdout.closed
 
 
 def drop_output() -> None:
     """Send the rest of standard output, also what is left at exit, to nowhere."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def write_json(report: Mapping[str, object]) -> None:
+def write_json(report: Mapping[str, object], needed: bool = False) -> None:
     """Write one object; numbers that are not finite become null."""
-    write(json.dumps(plain(report), allow_nan=False, indent=2, ensure_ascii=False) + "\n")
+    write(json.dumps(plain(report), allow_nan=False, indent=2, ensure_ascii=False) + "\n", needed)
 
 
 def plain(value: object) -> object:
@@ -83,8 +108,8 @@ def plain(value: object) -> object:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error."""
-    with contextlib.suppress(BrokenPipeError):
+    """Write a line to standard error, if that is open."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 

@@ -12,6 +12,7 @@ import maxmargin
 from maxmargin.cli.data import Model, Rows, check_output, has_known_labels, model_and_rows
 from maxmargin.cli.output import NOT_CONVERGED, SUCCESS, CommandError, say, write, write_json
 from maxmargin.cli.tables import Line, label_text, numbers, write_worst
+from maxmargin.models.writing import replaced_when_whole
 from maxmargin.protocols import Array, Float
 
 
@@ -27,12 +28,13 @@ def predict(arguments: argparse.Namespace) -> int:
         values = labels = model.predict(rows.X)
     report: dict[str, object] = {"data": arguments.data, "model": arguments.model, "n_samples": labels.size}
     if arguments.out is not None:
-        Path(arguments.out).write_text(_as_lines(values), encoding="utf-8")
+        with replaced_when_whole(arguments.out) as file:
+            file.write(_as_lines(values).encode())
         report["out"] = arguments.out
     elif arguments.json:
         report["scores" if arguments.scores else "labels"] = values.tolist()
     else:
-        write(_as_lines(values))
+        write(_as_lines(values), needed=True)
     verdict = ""
     if has_known_labels(model, rows.y):
         right = int((labels == rows.y).sum())
@@ -41,7 +43,7 @@ def predict(arguments: argparse.Namespace) -> int:
     elif rows.y is not None:
         verdict = "Accuracy: unknown, because no label in the data is a class of the model."
     if arguments.json:
-        write_json({"command": "predict", **report})
+        write_json({"command": "predict", **report}, needed=arguments.out is None)
     elif verdict:
         say(verdict)
     return SUCCESS

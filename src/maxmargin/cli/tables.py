@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from maxmargin.cli.output import write
+from maxmargin.cli.output import is_closed, write
 from maxmargin.problems.point import Certificate
 
 MOST_ROWS = 10
@@ -76,8 +77,8 @@ def _draw_richly(columns: Sequence[str], cells: list[list[str]]) -> str:
         table.add_column(column.replace(" ", "\n"), justify="right" if k else "left", no_wrap=k > 0, vertical="bottom")
     for row in cells:
         table.add_row(*map(Text, row))  # as Text, so that brackets in labels are not taken for markup
-    console = Console(file=sys.stdout)
-    if not sys.stdout.isatty():  # a file or a pipe has room for everything
+    console = Console(file=io.StringIO(), force_terminal=not is_closed() and sys.stdout.isatty())
+    if not console.is_terminal:  # a file or a pipe has room for everything
         console.width = 10_000
     console.width = max(console.width, console.measure(table).minimum)
     with console.capture() as capture:

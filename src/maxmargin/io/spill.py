@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import weakref
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import mkdtemp
+from contextlib import ExitStack
+from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
 
@@ -24,45 +24,51 @@ PARSER_SHARE = 16  # a parser needs up to ten bytes per byte of text beside it
 def spill_libsvm(
     path: PathLike, memory: int, n_features: int | None, zero_based: bool, directory: PathLike | None
 ) -> tuple[ChunkedMatrix, Float, Callable[[], object]]:
-    """The rows and labels of a file, and the function that removes the copy.
+    """The rows and labels of a file, and the function that gives the copy up.
 
-    The copy is removed, too, when the matrix is no longer referenced, at exit, and if the file is refused.
+    Where the system knows files without a name, the copy has none: it is gone with the last who reads it, and with the
+    process, even if that is killed.
     """
     check_n_features(n_features)
-    folder = Path(mkdtemp(prefix="maxmargin-", dir=directory))
+    copy = ExitStack()
     try:
-        y, indptr, last = _copy(path, folder, max(1, memory // PARSER_SHARE), n_features, zero_based)
+        data, indices = (copy.enter_context(_file_without_name(directory)) for _ in range(2))
+        y, indptr, last = _copy(path, data, indices, max(1, memory // PARSER_SHARE), n_features, zero_based)
         n_features = count_features(path, y.size, last, n_features)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        copy.close()
         raise
     bounds = _cut(indptr, max(1, memory // 2 // ENTRY_BYTES))
 
     def load(k: int) -> Csr:
         start, stop = int(indptr[bounds[k]]), int(indptr[bounds[k + 1]])
-        data = _map(folder / "data", np.float64, start, stop)
-        indices = _map(folder / "indices", np.int32, start, stop)
         local = (indptr[bounds[k] : bounds[k + 1] + 1] - start).astype(np.int32)
-        return csr_of(data, indices, local, n_features)
+        values, columns = _map(data, np.float64, start, stop), _map(indices, np.int32, start, stop)
+        return csr_of(values, columns, local, n_features)
 
     X = ChunkedMatrix(load, np.diff(bounds).tolist(), n_features, np.float64, int(indptr[-1]))
-    return X, y, weakref.finalize(X, shutil.rmtree, folder, ignore_errors=True)
+    return X, y, weakref.finalize(X, copy.close)
+
+
+def _file_without_name(directory: PathLike | None) -> IO[bytes]:
+    return TemporaryFile(prefix="maxmargin-", dir=directory)
 
 
 def _copy(
-    path: PathLike, folder: Path, size: int, n_features: int | None, zero_based: bool
+    path: PathLike, data: IO[bytes], indices: IO[bytes], size: int, n_features: int | None, zero_based: bool
 ) -> tuple[Float, Array, int]:
     """Parse the file, and write its entries. Returns the labels, where each row begins, and the last column."""
     labels, lengths, last = [], [], -1
-    with (folder / "data").open("wb") as data, (folder / "indices").open("wb") as indices:
-        for lines, block in read_blocks(path, size):
-            with lines_before(lines):
-                rows = parse_lines(block, path, n_features, zero_based=zero_based)
-            rows.data.tofile(data)
-            rows.indices.tofile(indices)
-            labels.append(rows.y.copy())
-            lengths.append(np.diff(rows.indptr))
-            last = max(last, int(rows.indices.max(initial=-1)))
+    for lines, block in read_blocks(path, size):
+        with lines_before(lines):
+            rows = parse_lines(block, path, n_features, zero_based=zero_based)
+        data.write(rows.data.tobytes())
+        indices.write(rows.indices.tobytes())
+        labels.append(rows.y.copy())
+        lengths.append(np.diff(rows.indptr))
+        last = max(last, int(rows.indices.max(initial=-1)))
+    data.flush()
+    indices.flush()
     lengths = [np.zeros(1, dtype=np.int64), *lengths]
     return np.concatenate([np.empty(0), *labels]), np.cumsum(np.concatenate(lengths)), last
 
@@ -76,9 +82,9 @@ def _cut(indptr: Array, entries: int) -> list[int]:
     return bounds
 
 
-def _map(path: Path, dtype: type[np.float64] | type[np.int32], start: int, stop: int) -> Array:
+def _map(file: IO[bytes], dtype: type[np.float64] | type[np.int32], start: int, stop: int) -> Array:
     if start == stop:
         return np.empty(0, dtype=dtype)
-    values = np.memmap(path, dtype, "r", start * np.dtype(dtype).itemsize, stop - start)
+    values = np.memmap(file, dtype, "r", start * np.dtype(dtype).itemsize, stop - start)
     page_in(values)
     return values

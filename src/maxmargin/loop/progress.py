@@ -29,9 +29,7 @@ class ProgressLine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.shown and self.record is not None:
-            self._write(self.text(self.record))
-            sys.stderr.write("\n")
-            sys.stderr.flush()
+            self._write(self.text(self.record), "\n")
 
     def show(self, record: Record, compiling: float = 0.0) -> None:
         """Rewrite the line if it is old enough."""
@@ -64,7 +62,11 @@ class ProgressLine:
             return ""
         return f", about {record.seconds * math.log(gap / self.tol) / -math.log(gap):.1f} s left"
 
-    def _write(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self.width))
-        sys.stderr.flush()
+    def _write(self, text: str, end: str = "") -> None:
+        """Write to standard error, as long as that is possible: nobody loses a fit because a terminal was closed."""
+        try:
+            sys.stderr.write("\r" + text.ljust(self.width) + end)
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # there is none, no room in it, or it is closed
+            self.shown = False
         self.width = len(text)

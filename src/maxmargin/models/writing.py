@@ -10,9 +10,11 @@ import os
 import secrets
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from scipy import sparse
@@ -195,18 +197,33 @@ def _same_text(stored: object, value: object) -> bool:
 
 
 def _write_atomically(path: PathLike, document: bytes, arrays: Mapping[str, Array]) -> None:
+    with replaced_when_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _add(archive, DOCUMENT, document)
+        for name, array in arrays.items():
+            raw = io.BytesIO()
+            np.lib.format.write_array(raw, array, version=(1, 0), allow_pickle=False)
+            _add(archive, name, raw.getvalue())
+
+
+@contextmanager
+def replaced_when_whole(path: PathLike) -> Iterator[IO[bytes]]:
+    """A file that takes its place when all of it is on the disk; until then, and if that fails, the old one stays.
+
+    Raises
+    ------
+    ModelFileError
+        There is something at this path that is no file.
+    OSError
+        The file cannot be written.
+
+    """
     target = Path(os.path.realpath(path))
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         raise ModelFileError(path, "This is a directory or a device, not a file; give the path of a file.")
     temporary = target.parent / f".maxmargin-{secrets.token_hex(8)}.tmp"
     try:
         with temporary.open("xb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                _add(archive, DOCUMENT, document)
-                for name, array in arrays.items():
-                    raw = io.BytesIO()
-                    np.lib.format.write_array(raw, array, version=(1, 0), allow_pickle=False)
-                    _add(archive, name, raw.getvalue())
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
