@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 import zipfile
 import zlib
 from contextlib import suppress
@@ -36,7 +37,14 @@ SAME_ROWS = 1e-6  # relative to each sum: other processors round otherwise, and 
 class Checkpoints:
     """The checkpoints of one client: ``path.rank``, and ``path.rank.before`` until the next one."""
 
-    def __init__(self, path: str | os.PathLike[str], problem: Any, solver: Any, communicator: Communicator) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        problem: Any,
+        solver: object,
+        communicator: Communicator,
+        notes: list[str] | None = None,
+    ) -> None:
         self.path = f"{os.fspath(path)}.{communicator.rank}"
         folder = os.path.dirname(self.path) or "."
         if not os.path.isdir(folder):
@@ -45,7 +53,7 @@ class Checkpoints:
             )
         self.communicator = communicator
         self.number = 0
-        self.lost = False  # whether clients have checkpoints, but none that is everybody's
+        self.notes = [] if notes is None else notes
         rows = getattr(problem, "operator", None)
         self.fingerprint = {
             "rank": np.array(communicator.rank),
@@ -61,11 +69,8 @@ class Checkpoints:
         """Of the last one, and of the one before."""
         return self.path, f"{self.path}.before"
 
-    def save(self, arrays: dict[str, Array]) -> str:
-        """Write the next checkpoint; the last one becomes the one before. All clients do, or none.
-
-        Returns why not; nothing if all could.
-        """
+    def save(self, arrays: dict[str, Array]) -> None:
+        """Write the next checkpoint; the last one becomes the one before. All clients do, or none with a warning."""
         content = {**arrays, **self.fingerprint, NUMBER: np.array(self.number + 1)}
         reason = next(filter(None, allgather_texts(self.communicator, self._written(content))), "")
         if not reason:
@@ -76,7 +81,10 @@ class Checkpoints:
             os.replace(self._unfinished, last)
         else:
             _remove(self._unfinished)
-        return reason
+            note = f"A checkpoint could not be written ({reason})."
+            if note not in self.notes:
+                self.notes.append(note)
+                warnings.warn(f"{note} The fit goes on without it.", stacklevel=3)
 
     @property
     def _unfinished(self) -> str:
@@ -120,8 +128,9 @@ class Checkpoints:
             raise ValueError(f"The checkpoint of client {wrong[0]} does not belong to this fit or is not whole.")
         common = set.intersection(*({number for number in row if number > 0} for row in everybody.tolist()))
         self.number = max(common, default=0)
-        self.lost = not common and bool((everybody > 0).any())
         if not common:
+            if (everybody > 0).any():
+                self.notes.append("Some clients had a checkpoint, but there was none that all had: the fit began anew.")
             return None
         last, before = self.paths
         if self.number < max(found):  # others do not have the last one

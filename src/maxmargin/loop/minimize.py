@@ -11,7 +11,6 @@ are those of rank 0, whom the others hear once per round.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -115,15 +114,13 @@ def minimize(
     communicator = getattr(problem, "communicator", ALONE)
     own_terms = np.array([float(callback is not None), math.inf if max_time is None else max_time])
     listening, max_time = communicator.broadcast(own_terms).tolist()  # those of rank 0: all have to stop together
-    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator)
     run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
+    checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator, run.notes)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
     listener, line = interrupts or Interrupts(), ProgressLine(verbose, solver.name, tol)
     quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # certificates tell of what is no number
     with quietly, one_blas_thread, listener as interrupts, line:
         saved = None if checkpoints is None else checkpoints.latest()
-        if checkpoints is not None and checkpoints.lost:
-            run.notes.append("Some clients had a checkpoint, but there was none that all had: the fit began anew.")
         if saved is None:
             with run.nothing_yet(interrupts):
                 state = solver.start(problem, start)
@@ -146,13 +143,13 @@ def minimize(
             if _is_asked_to_stop(callback, run.history[-1], listening, communicator) and status is None:
                 status = run.judge(state, interrupts) or Status.CALLBACK
             if checkpoints is not None and status is None and run.seconds - saved_at >= checkpoint_every:
-                run.save(checkpoints, state)
+                checkpoints.save(run.saved(state))
                 saved_at = run.seconds
         if checkpoints is not None:
             if status in ENDED:
                 checkpoints.remove()
             else:
-                run.save(checkpoints, state)
+                checkpoints.save(run.saved(state))
     interrupts.kept = True
     return run.solution(status, state)
 
@@ -198,8 +195,7 @@ class _Run:
         self.best: tuple[Point, Certificate] | None = None
         self.last: Point | None = None  # judged, though not the best perhaps
         self.history: list[Record] = []
-        self.notes: list[str] = []
-        self.unwritten: set[str] = set()  # why checkpoints could not be written
+        self.notes: list[str] = []  # that people should read
         self.rounds = 0
         self.passes = 0.0  # spent on certificates
         self.seconds_per_pass = 0.0  # as all clients know it; 0 if nobody does
@@ -290,14 +286,6 @@ class _Run:
             compiling=self.compiling,
             notes=tuple(self.notes),
         )
-
-    def save(self, checkpoints: Checkpoints, state: State) -> None:
-        """Write a checkpoint. A full disk costs the checkpoint, but not the fit."""
-        reason = checkpoints.save(self.saved(state))
-        if reason and reason not in self.unwritten:
-            self.unwritten.add(reason)
-            self.notes.append(f"A checkpoint could not be written ({reason}).")
-            warnings.warn(f"{self.notes[-1]} The fit goes on without it.", stacklevel=3)
 
     def saved(self, state: State) -> dict[str, Array]:
         """What a checkpoint holds: the state of the solver, or its point, and what the loop remembers."""
