@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import clocks
 import referee
 import zoo
-from maxmargin import Point, Problem, Record, Status, _jit, minimize
+from maxmargin import SVC, Point, Problem, Record, Status, _jit, minimize
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import HISTORY_LENGTH
 from maxmargin.loop.progress import ProgressLine
@@ -148,6 +149,19 @@ def test_coefficients_that_are_not_numbers_are_caught(part, from_round):
         return
     assert solution.status is not Status.CONVERGED
     assert solution.certificate.relative_gap > 0.01
+
+
+def test_the_best_point_survives_a_solver_that_overflows():
+    """Coordinate ascent on a kernel that is not convex runs away, until nothing that it has is a number."""
+    X, y = np.array([[-0.2, -1.3], [-0.2, 0.4], [1.0, -0.3]]), [0, 1, 0]
+    model = SVC(
+        kernel="poly", coef0=-1.0, class_weight={0: 1e6, 1: 0.01}, loss="squared_hinge", intercept=None,
+        solver="kernel_coordinate",
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="not positive semi-definite"):
+        model.fit(X, y)
+    assert model.status_ is Status.NOT_CONVEX
+    assert model.objective_ <= 2000000.01  # that of zero
 
 
 @pytest.mark.parametrize("part", ["infinite w", "infinite b"])

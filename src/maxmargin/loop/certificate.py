@@ -12,12 +12,16 @@ from maxmargin.problems.precise import certify_precisely
 from maxmargin.problems.problem import Problem
 
 
+class NotANumber(ValueError, FloatingPointError):
+    """A point whose values cannot be computed, because its coefficients overflowed."""
+
+
 def certify_point(problem: Certifiable, point: Point, tol: float = math.inf) -> Certificate:
     """Judge a point of a problem: once more with twice the digits if only rounding seems to miss the tolerance.
 
     Raises
     ------
-    FloatingPointError
+    NotANumber
         If a value is NaN: a point with non-finite coefficients has no certificate.
 
     """
@@ -42,7 +46,7 @@ def complete(problem: Certifiable, point: Point, tol: float = math.inf) -> tuple
 
 def _a_number(certificate: Certificate) -> Certificate:
     if certificate.primal != certificate.primal or certificate.dual != certificate.dual:
-        raise FloatingPointError(
+        raise NotANumber(
             "The primal or dual value is not a number: the coefficients overflowed. Scale the columns of X to a "
             "common range, or lower C."
         )

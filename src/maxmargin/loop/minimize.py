@@ -20,7 +20,7 @@ import numpy as np
 
 from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.communicators import ALONE
-from maxmargin.loop.certificate import complete
+from maxmargin.loop.certificate import NotANumber, complete
 from maxmargin.loop.checkpoint import Checkpoints, arrays_of, point_of
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.progress import ProgressLine
@@ -252,6 +252,11 @@ class _Run:
             if self.best is None:
                 raise
             return self._told_to_stop(interrupts)
+        except NotANumber:  # the solver has lost its way, and will not find back
+            if self.best is None:
+                raise
+            self._record(state, math.inf, -math.inf)
+            return self._without_progress()
         self.judged_at, self.last = state.iterations, point
         self.passes += certificate.passes
         if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start also prepares what later ones use
