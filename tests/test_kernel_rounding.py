@@ -267,3 +267,22 @@ def test_what_is_remembered_of_a_product_changes_no_bit_of_it(monkeypatch):
         assert (np.abs(used.screened(w).scores - fresh.apply(w)) <= errors).all()
         assert np.isinf(errors[w != 0.0]).all()
         assert np.isfinite(errors[w == 0.0]).all()
+
+
+def test_the_second_product_with_the_same_coefficients_is_free(monkeypatch):
+    """Issue 27, C15: the matrix remembers its last float32 product, so the certificate does not repeat the solver's."""
+    monkeypatch.setattr("maxmargin.operators.gram.SCREENED_VALUES", 0)
+    calls, sums = [], tiles.Tiles.sums
+
+    def counted(self, left, weights, columns):
+        calls.append(columns.dtype)
+        return sums(self, left, weights, columns)
+
+    monkeypatch.setattr(tiles.Tiles, "sums", counted)
+    rng = np.random.default_rng(5)
+    gram, w = KernelGram(RBF(0.5), rng.normal(size=(60, 4))), np.where(np.arange(60) % 3 == 0, rng.normal(size=60), 0.0)
+    solver, certificate = gram.screened(w), gram.apply_where(w.copy(), lambda samples, scores, errors: errors < 0.0)
+    assert calls == [np.float32]
+    assert np.array_equal(solver.scores[w == 0.0], certificate[w == 0.0])
+    gram.screened(2.0 * w)
+    assert len(calls) == 2
