@@ -1,6 +1,7 @@
 """What users get wrong: each mistake is refused with a sentence, and hard problems end with an honest status."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 import clocks
-from maxmargin import SVC, SVR, LinearSVC, Ridge, Status, certify
+from maxmargin import SVC, SVCCV, SVR, LinearSVC, LinearSVCCV, Ridge, SparseSelector, Status, certify
 
 BOTH = pytest.mark.parametrize("make", [SVC, LinearSVC])
 
@@ -457,3 +458,15 @@ def test_sparse_columns_far_from_zero_are_named_too():
     rows = sp.csr_matrix(rng.normal(size=(60, 3)) + np.array([0.0, 0.0, 1e10]))
     with pytest.warns(ConvergenceWarning, match=r"column 2 is \de\+\d\d times as far from zero as it is wide"):
         SVC(kernel="linear", tol=1e-12, C=1e3, intercept=None).fit(rows, np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("model", [SVCCV(cv=2), LinearSVCCV(cv=2), SparseSelector("log_loss"), SVC()], ids=repr)
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix])
+def test_infinities_of_both_signs_are_refused_without_a_warning(model, layout):
+    """scikit-learn adds them up first, which NumPy would tell the user of."""
+    rows = np.ones((9, 2), dtype=np.float32)
+    rows[0, 0], rows[1, 0] = np.inf, -np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="contains infinity"):
+            model.fit(layout(rows), np.arange(9) % 2)

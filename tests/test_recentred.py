@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.svm import LinearSVC as TheirLinearSVC
 
 from maxmargin import (
     SVC,
@@ -121,6 +122,19 @@ def test_sparse_rows_are_moved_where_they_have_all_entries(solver):
     assert sparse.status_ is dense.status_ is Status.CONVERGED
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=2e-3)
     assert certify(sparse, X, CLASSES).relative_gap <= 2e-3
+
+
+def test_models_of_others_and_probabilities_far_from_the_origin():
+    """`certify` finds dual variables for a model that has none, and folds are solved, where the rows are seen from."""
+    near = LinearSVC(intercept="free", loss="hinge", tol=1e-6).fit(Z, CLASSES)
+    w, b = near.coef_[0], near.intercept_[0]
+    theirs = TheirLinearSVC(loss="hinge", intercept_scaling=1e9)
+    theirs.classes_, theirs.coef_, theirs.intercept_ = np.array([0, 1]), near.coef_, near.intercept_ - 1e8 * w.sum()
+    theirs.n_features_in_ = 3
+    assert certify(theirs, Z + 1e8, CLASSES).certificates[0].dual > 0.0
+    model = SVC(kernel="linear", probability=True).fit(Z + 1e8, CLASSES)
+    sure = model.predict_proba(Z + 1e8)[:, 1]
+    assert np.corrcoef(sure, Z @ w + b)[0, 1] > 0.9
 
 
 def test_the_name_of_the_solver_is_that_of_the_one_at_work():

@@ -49,7 +49,8 @@ def _advice_on_stalling(estimator: object, certificate: Certificate) -> str:
     """What makes a problem easier; where only rounding is left of the gap, which tolerance can be proven."""
     tol = "{tol}"
     if certificate.lost_in_rounding and certificate.relative_gap < PROVABLE:
-        tol = f"{{tol}} to {_rounded_up(certificate.relative_gap)}, below which rounding hides the optimum,"
+        sure = _rounded_up(2.0 * certificate.relative_gap)  # a gap as large as its error is all that can be hoped for
+        tol = f"{{tol}} to {sure}, below which rounding hides the optimum,"
     if hasattr(estimator, "alpha") or hasattr(estimator, "alphas"):
         return f"Raise {tol} or {{alpha}}"
     return f"Raise {tol} or lower {{C}}" if hasattr(estimator, "C") else f"Raise {{nu}} or {tol}".removesuffix(",")

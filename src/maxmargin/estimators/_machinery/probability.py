@@ -40,6 +40,7 @@ from maxmargin.operators import MatrixLike, SharedRows
 from maxmargin.operators.rows import TILE_ROWS, is_sparse
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float, Index, Operator
+from maxmargin.solvers.recentred import Recentred
 from maxmargin.threads import NO_OTHERS
 
 FOLDS = 3
@@ -359,7 +360,8 @@ class _RowMachine:
         # Tasks that share rows take turns: who evaluates a row, and beside which others, decides its last bits.
         share = plan.tasks[0].members.size == plan.codes.size
         self.workers = NO_OTHERS if share else plan.workers
-        self.solver = plan.choice.make({**plan.hints, "tol": self.rough.tol})
+        solver = plan.choice.make({**plan.hints, "tol": self.rough.tol})
+        self.solver = replace(plan.solver, inner=solver) if isinstance(plan.solver, Recentred) else solver
 
     def solve(self, held_out: Array, seconds: float | None) -> Sequence[Solved]:
         """Solutions without the samples of a fold, from those with them."""

@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.estimators._machinery.check import check_sample_weight
+from maxmargin.estimators._machinery.check import QUIETLY, check_sample_weight
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.operators import Matrix, MatrixLike
@@ -84,7 +84,7 @@ class Selection(BaseEstimator):
         """
         validate_parameter_constraints(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
         self._refuse_contradictions()
-        rows, targets = validate_data(
+        rows, targets = QUIETLY(validate_data)(
             self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=not is_classifier(self), ensure_min_samples=2
         )
         weights = check_sample_weight(self, rows, sample_weight)

@@ -32,6 +32,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Intercept
 from maxmargin.solvers import DualCoordinate
 from maxmargin.solvers.choice import choose
+from maxmargin.solvers.recentred import recentred
 from maxmargin.solvers.solver import AnySolver
 
 DUAL_BOUND_TOL = 1e-8
@@ -164,7 +165,8 @@ def dual_bound(problem: Problem, point: Point) -> Float:
 
 def solved_dual(problem: Problem | ClassesProblem, start: Point, solver: AnySolver) -> Float:
     """Dual variables of a solution, found by going on from a point."""
-    solution = minimize(problem, solver, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
+    seeing = recentred(solver, problem)
+    solution = minimize(problem, seeing, tol=DUAL_BOUND_TOL, max_time=DUAL_BOUND_SECONDS, warm=start)
     assert solution.point.alpha is not None
     return solution.point.alpha
 
