@@ -262,11 +262,30 @@ def test_the_seed_changes_the_path():
 def test_shrinking_is_used_and_undone():
     X, y = zoo.blobs(600, 2, seed=1, apart=1.0)
     problem = Problem(KernelGram(zoo.KERNELS["rbf"][0], X), y, Hinge(), L2(1.0), np.full(600, 10.0))
-    active = []
-    solution = minimize(problem, SMO(), tol=1e-9, callback=lambda record: active.append(record.counters["active"]))
+    solution = minimize(problem, SMO(), tol=1e-9)
     plain = minimize(problem, SMO(shrinking=False), tol=1e-9)
     assert solution.status is plain.status is Status.CONVERGED
     assert solution.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-9)
+    state, active = SMO().start(problem, None), []
+    for _ in range(40):
+        state = SMO().advance(problem, state, 50)
+        active.append(state.counters["active"])
+    assert min(active) < 600
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_to_ask_for_a_point_changes_nothing_that_follows(name):
+    solver = SOLVERS[name]()
+    problem = next(problem for case in CASES.values() if solver.supports(problem := case.build()) is None)
+    asked, silent = (solver.start(problem, None) for _ in range(2))
+    for _ in range(2):
+        asked, silent = (solver.advance(problem, state, 3) for state in (asked, silent))
+        first, second = solver.point(problem, asked), solver.point(problem, asked)
+        assert first.w.tobytes() == second.w.tobytes()
+    last, expected = solver.point(problem, asked), solver.point(problem, silent)
+    assert (last.w.tobytes(), last.b, asked.iterations) == (expected.w.tobytes(), expected.b, silent.iterations)
+    assert (last.alpha is None) == (expected.alpha is None)
+    assert last.alpha is None or last.alpha.tobytes() == expected.alpha.tobytes()
 
 
 @pytest.mark.parametrize("solver", [SMO(), Decomposition(block_size=64)], ids=["smo", "decomposition"])

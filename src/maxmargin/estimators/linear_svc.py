@@ -89,11 +89,8 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     support_, dual_coef_ : ndarray
         The samples with a non-zero dual variable, and these variables, one row per binary problem; of all classes at
         once, one row per class.
-    margin_, slacks_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+    margin_, slacks_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_, probability_slopes_
         As in `SVC`; the margin is that of ``w`` alone, and both are for binary problems.
-    probability_slopes_ : ndarray
-        With ``probability=True``: the slopes of the curve from scores to probabilities. Of two classes, below and above
-        0; of more, one of the scores (one against the rest), or of the pairs won and of the mean score in them.
 
     Examples
     --------

@@ -76,24 +76,9 @@ shape_fit_, n_features_in_, feature_names_in_
         The largest nu that is feasible in every binary problem.
     nu_, rho_ : ndarray of shape (n_problems,)
         The nu of each binary problem, and the margin by which its function was divided.
-    margin_ : Margin
-        Half and full width of the margin, ``1 / |f|`` and ``2 / |f|``; a list for several problems.
-    slacks_ : ndarray
-        By how much each training sample misses the margin, ``max(0, 1 - y (f(x) + b))``; a row for each of several
-        problems.
-    partition_ : Partition
-        The samples whose dual variable is zero, free and at its bound; a list for several problems.
-    solution_ : Solution
-        Of the binary problem with the largest gap; `solutions_` is the list of all.
-    duality_gap_ : float
-        Relative duality gap, recomputed from scratch at the end.
-    objective_, dual_objective_ : float
-        Primal and dual value.
-    status_ : Status
-        Why the fit stopped, as a sentence.
-    probability_slopes_ : ndarray
-        With ``probability=True``: the slopes of the curve from scores to probabilities. Of two classes, below and above
-        0; of more, one of the scores (one against the rest), or of the pairs won and of the mean score in them.
+    margin_, slacks_, partition_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_, \
+probability_slopes_
+        As in `SVC`.
 
     Examples
     --------

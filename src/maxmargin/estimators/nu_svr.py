@@ -59,14 +59,8 @@ feature_names_in_
         Half the width of the tube that was found.
     partition_ : Partition
         The samples whose dual variable is zero, free and at its bound.
-    solution_ : Solution
-        Of the quadratic program; `solutions_` is the list of it alone.
-    duality_gap_ : float
-        Relative duality gap, recomputed from scratch at the end.
-    objective_, dual_objective_ : float
-        Primal and dual value of the problem above.
-    status_ : Status
-        Why the fit stopped, as a sentence.
+    solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
+        As in `SVR`; the solution is that of the quadratic program.
 
     Examples
     --------

@@ -22,13 +22,13 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.rounding import DOUBLE, growth
-from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.point import UNKNOWN, Certificate, ConvexProblem, Point
 from maxmargin.problems.rounding import CONJUGATE_UNITS, SCORE_UNITS, certificate_of
 from maxmargin.protocols import Float, Index, Intercept, LocalRows
 
 
 @dataclass(frozen=True, eq=False)
-class ClassesProblem(ABC):
+class ClassesProblem(ABC, ConvexProblem):
     """Minimise ``sum_i s_i loss(z_i, y_i) + lam / 2 |W|^2``, where ``Z = X W^T + b`` has a score for each class.
 
     ``y`` holds the class of each sample as a number from 0 to ``n_classes - 1``.
@@ -87,20 +87,6 @@ class ClassesProblem(ABC):
     def free_intercept(self) -> bool:
         """Whether there is an intercept without a penalty, which balances the dual variables of every class."""
         return self.intercept == "free"
-
-    @property
-    def convex(self) -> bool:
-        """Whether dual values bound anything: always."""
-        return True
-
-    @property
-    def separable(self) -> bool:
-        """Whether coefficients and dual variables of a point are judged independently of each other."""
-        return True
-
-    def conclusion(self, certificate: Certificate) -> Status | None:
-        """Nothing: the gap says how far away the optimum is."""
-        return None
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many coefficients and dual variables as this problem."""

@@ -22,7 +22,7 @@ from maxmargin.numerics.rounding import growth
 from maxmargin.operators import Columns, Rows
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import Groups
-from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.point import UNKNOWN, Certificate, ConvexProblem, Point
 from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
@@ -38,7 +38,7 @@ from maxmargin.protocols import Float, Index
 
 
 @dataclass(frozen=True, eq=False)
-class GroupProblem:
+class GroupProblem(ConvexProblem):
     """Minimise ``sum_i s_i/2 |Y_i - W x_i - b|^2 + sum_g R_g(|W_g|)``.
 
     ``Y`` has a row for each target, ``groups`` the number of the group of each feature.
@@ -60,20 +60,6 @@ class GroupProblem:
     def n_targets(self) -> int:
         """How many targets there are."""
         return len(self.Y)
-
-    @property
-    def convex(self) -> bool:
-        """Whether dual values bound anything: always."""
-        return True
-
-    @property
-    def separable(self) -> bool:
-        """Whether coefficients and dual variables of a point are judged independently of each other."""
-        return True
-
-    def conclusion(self, certificate: Certificate) -> Status | None:
-        """Nothing: the gap says how far away the optimum is."""
-        return None
 
     def fits(self, point: Point) -> bool:
         """Whether a point has as many coefficients and dual variables as this problem."""

@@ -30,7 +30,7 @@ from maxmargin.numerics.rounding import growth
 from maxmargin.numerics.selection import Least, settled
 from maxmargin.operators import Rows, Sharded
 from maxmargin.operators.rows import dense64
-from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.point import UNKNOWN, Certificate, ConvexProblem, Point, Status
 from maxmargin.problems.rounding import certificate_of
 from maxmargin.protocols import Communicator, Features, Float, Index
 
@@ -42,7 +42,7 @@ MOST_OF_THE_WAY, SHORTEST_STEP = 0.9, 0.1  # to the bound that is met first; bel
 
 
 @dataclass(frozen=True, eq=False)
-class HullDistance:
+class HullDistance(ConvexProblem):
     """The distance of the hulls of two classes of rows, each row's share in its class at most ``cap / total``."""
 
     operator: Features
@@ -94,16 +94,6 @@ class HullDistance:
     def hard(self) -> bool:
         """Whether every row may be a point of its hull alone."""
         return not self.census[:, 2].any()
-
-    @property
-    def convex(self) -> bool:
-        """Whether dual values bound anything: always."""
-        return True
-
-    @property
-    def separable(self) -> bool:
-        """Whether directions and points of the hulls are judged independently of each other."""
-        return True
 
     def conclusion(self, certificate: Certificate) -> Status | None:
         """That the hulls meet, if two of their points are the same."""

@@ -144,6 +144,24 @@ class Certifiable(Protocol):
         """Whether a point has as many numbers as this problem has variables."""
 
 
+class ConvexProblem:
+    """What the loop is told by problems that always have a bound and an optimum, in two parts that do not interfere."""
+
+    @property
+    def convex(self) -> bool:
+        """Whether dual values bound anything: always."""
+        return True
+
+    @property
+    def separable(self) -> bool:
+        """Whether coefficients and dual variables of a point are judged independently of each other."""
+        return True
+
+    def conclusion(self, certificate: Certificate) -> Status | None:
+        """Nothing: the gap says how far away the optimum is."""
+        return None
+
+
 def _in_short(x: Float | None) -> str:
     """An array by its shape and its norm, for people: it may have millions of numbers."""
     return "None" if x is None else f"<array of shape {np.shape(x)}, norm {np.linalg.norm(x):.6g}>"

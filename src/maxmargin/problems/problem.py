@@ -38,7 +38,7 @@ from maxmargin.problems.losses_of_samples import (
     sum_of_losses,
     weighted_slopes,
 )
-from maxmargin.problems.point import UNKNOWN, Certificate, Point, Status
+from maxmargin.problems.point import UNKNOWN, Certificate, ConvexProblem, Point, Status
 from maxmargin.problems.rounding import (
     SampleSums,
     certificate_of,
@@ -72,7 +72,7 @@ NOWHERE = np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(ConvexProblem):
     """Minimise ``sum_i s_i loss(z_i, y_i) + penalty(w)``, where ``z = X w + b``."""
 
     operator: Operator
@@ -159,11 +159,6 @@ class Problem:
     def convex(self) -> bool:
         """Whether dual values bound anything: with every kernel that is positive semi-definite, and over rows."""
         return not self.kernelised or self.gram.positive
-
-    @property
-    def separable(self) -> bool:
-        """Whether coefficients and dual variables of a point are judged independently of each other: always."""
-        return True
 
     def conclusion(self, certificate: Certificate) -> Status | None:
         """Nothing as a rule: every problem of this kind has an optimum, and its gap says how far away that is.

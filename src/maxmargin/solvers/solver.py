@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Integral, Real
@@ -25,9 +25,21 @@ from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array
 
-OF_HULLS = (
-    "it needs the distance of two hulls (HullDistance), of a hard margin or nu machine with a linear kernel or none"
-)
+# How the samples of a `Problem` have to be seen, and which other problems there are, with what is said if they are not.
+SEEN: dict[str, tuple[tuple[type, ...], str]] = {
+    "rows": ((Rows,), "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"),
+    "sweeps": ((Rows, Chunks), "it needs the samples as rows of features, not a kernel"),
+    "columns": ((Columns,), "it needs the samples as columns of features, not as rows or a kernel, and in memory"),
+}
+OTHER_PROBLEMS: dict[str, tuple[type, str]] = {
+    "hulls": (
+        HullDistance,
+        "it needs the distance of two hulls (HullDistance), of a hard margin or nu machine with a linear kernel "
+        "or none",
+    ),
+    "classes": (ClassesProblem, "it needs a problem of several classes at once"),
+    "groups": (GroupProblem, "it needs coefficients in groups (GroupProblem)"),
+}
 ProblemT = TypeVar("ProblemT", contravariant=True)
 StateT = TypeVar("StateT", bound="State")
 
@@ -57,25 +69,20 @@ class Needs:
 
     def unmet(self, problem: object) -> str | None:
         """``None``, or the first need that a problem does not meet, as the end of a sentence."""
-        seen: dict[str, Callable[[object], str | None]] = {
-            "rows": self._unmet_rows,
-            "sweeps": self._unmet_sweeps,
-            "columns": self._unmet_columns,
-            "kernel": self._unmet_kernel,
-            "hulls": self._unmet_hulls,
-            "classes": self._unmet_classes,
-            "groups": self._unmet_groups,
-        }
         over_kernel = isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised)
-        if self.or_kernel and over_kernel:
-            return self._unmet_kernel(problem)
-        reason = seen[self.samples](problem)
+        if self.samples == "kernel" or (self.or_kernel and over_kernel):
+            reason = _unmet_kernel(problem)
+        elif self.samples in SEEN:
+            reason = _unmet_view(problem, *SEEN[self.samples])
+        else:
+            kind, sentence = OTHER_PROBLEMS[self.samples]
+            reason = None if isinstance(problem, kind) else sentence
         if reason is not None:
             return reason
         communicator = getattr(getattr(problem, "operator", None), "communicator", None)
         if not self.clients and communicator is not None and communicator.size > 1:
             return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
-        if isinstance(problem, Problem) and self.samples in ("rows", "sweeps", "columns"):
+        if isinstance(problem, Problem) and self.samples in SEEN and not over_kernel:
             return self._unmet_form(problem)
         return None
 
@@ -90,38 +97,19 @@ class Needs:
             )
         return None
 
-    def _unmet_rows(self, problem: object) -> str | None:
-        if isinstance(problem, Problem):
-            operator = problem.operator
-            if isinstance(operator.rows if isinstance(operator, Sharded) else operator, Rows):
-                return None
-        return "it needs the samples as rows of features, not a kernel, and in memory, not in chunks"
 
-    def _unmet_sweeps(self, problem: object) -> str | None:
-        if isinstance(problem, Problem) and isinstance(problem.operator, (Rows, Chunks, Sharded)):
+def _unmet_kernel(problem: object) -> str | None:
+    if isinstance(problem, Problem):
+        return BoxQP.obstacle(problem)
+    return None if isinstance(problem, BoxQP) else "it needs a kernel matrix; this problem has rows of features"
+
+
+def _unmet_view(problem: object, seen: tuple[type, ...], sentence: str) -> str | None:
+    if isinstance(problem, Problem):
+        operator = problem.operator
+        if isinstance(operator.rows if isinstance(operator, Sharded) else operator, seen):
             return None
-        return "it needs the samples as rows of features, not a kernel"
-
-    def _unmet_columns(self, problem: object) -> str | None:
-        if isinstance(problem, Problem) and isinstance(problem.operator, Columns):
-            return None
-        return "it needs the samples as columns of features, not as rows or a kernel, and in memory"
-
-    def _unmet_kernel(self, problem: object) -> str | None:
-        if isinstance(problem, BoxQP):
-            return None
-        if isinstance(problem, Problem):
-            return BoxQP.obstacle(problem)
-        return "it needs a kernel matrix; this problem has rows of features"
-
-    def _unmet_hulls(self, problem: object) -> str | None:
-        return None if isinstance(problem, HullDistance) else OF_HULLS
-
-    def _unmet_classes(self, problem: object) -> str | None:
-        return None if isinstance(problem, ClassesProblem) else "it needs a problem of several classes at once"
-
-    def _unmet_groups(self, problem: object) -> str | None:
-        return None if isinstance(problem, GroupProblem) else "it needs coefficients in groups (GroupProblem)"
+    return sentence
 
 
 @dataclass(kw_only=True)
