@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from maxmargin.communicators import Star
 from test_communicators import laws
 
 
@@ -38,6 +39,12 @@ class Faulty:
     def broadcast(self, x):
         return self._disturbed().broadcast(x)
 
+    def combined(self, x, rule, size):
+        return self._disturbed().combined(x, rule, size)
+
+    def gather(self, x):
+        return self._disturbed().gather(x)
+
     def _disturbed(self):
         if self.at in (None, self.rounds):
             self.fault()
@@ -54,8 +61,8 @@ def fail():
 
 
 def laws_twice(communicator, shard):
-    """The laws hold, also if every message of one client comes late, but in time."""
-    shard = laws(communicator, shard)
+    """The laws hold, over a star too, and also if every message of one client comes late, but in time."""
+    shard = laws(Star(communicator), laws(communicator, shard))
     return laws(Faulty(communicator, lambda: time.sleep(0.01)) if communicator.rank == 1 else communicator, shard)
 
 

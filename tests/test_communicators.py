@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from maxmargin.communicators import ALONE, ClientLost, Counting, run_in_process, supervise
+from maxmargin.communicators import ALONE, ClientLost, Counting, Star, run_in_process, supervise
 from maxmargin.communicators.ordered import ordered_sum
 
 
@@ -21,6 +21,9 @@ def laws(communicator, shard):
         total += np.array([other + 0.1, 3.0**other])
     np.testing.assert_array_equal(communicator.allreduce(x), total)
     np.testing.assert_array_equal(communicator.broadcast(x), [0.1, 1.0])
+    np.testing.assert_array_equal(
+        communicator.combined(x, lambda stacked: stacked.max(axis=0)[:1], 1), [size - 1 + 0.1]
+    )
     matrix = np.full((3, 4), float(rank))
     assert communicator.allgather(matrix).shape == (size, 3, 4)
     many = [np.random.default_rng(other).normal(size=(4001, 5)) for other in range(size)]
@@ -40,6 +43,14 @@ def test_in_process(size):
     assert run_in_process(laws, list(range(size))) == [rank + 50.0 * size for rank in range(size)]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_star_obeys_the_same_laws(size):
+    def program(communicator, shard):
+        return laws(Star(communicator), shard)
+
+    assert run_in_process(program, list(range(size))) == [rank + 50.0 * size for rank in range(size)]
+
+
 def test_alone():
     assert laws(ALONE, 0) == 50.0
 
@@ -53,9 +64,26 @@ def test_what_is_sent_is_counted():
         return counting.traffic
 
     first, second = run_in_process(program, [None, None])
-    assert (first.rounds, first.scalars, first.bytes) == (3, 18, 144)
-    assert (second.rounds, second.scalars, second.bytes) == (3, 11, 88)
+    assert (first.rounds, first.scalars, first.bytes, first.received) == (3, 18, 144, 22)
+    assert (second.rounds, second.scalars, second.bytes, second.received) == (3, 11, 88, 29)
     assert 0.0 < first.seconds < 60.0
+
+
+@pytest.mark.parametrize("k", [2, 6])
+def test_what_a_client_receives_from_a_server_does_not_grow_with_the_clients(k):
+    """2-06: k clients who gather are handed k times what one sends, k^2 together; over a star it is k."""
+
+    def program(communicator, star):
+        counting = Counting(communicator)
+        around = Star(counting) if star else counting
+        around.allreduce(np.zeros(5))
+        around.combined(np.zeros(7), lambda stacked: stacked.sum(axis=0)[:4], 4)
+        return counting.traffic.rounds, counting.traffic.scalars, counting.traffic.received
+
+    assert run_in_process(program, [False] * k) == [(2, 12, 12 * k)] * k
+    server, *clients = run_in_process(program, [True] * k)
+    assert clients == [(4, 12, 9)] * (k - 1)
+    assert server == (4, 12 + 9 * (k - 1), 12 * k)
 
 
 def test_an_error_of_one_client_stops_all():

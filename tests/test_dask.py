@@ -40,7 +40,7 @@ def address(communicator, shard):
 
 
 def test_laws(client):
-    assert run_on_dask(client, laws_twice, [0, 1, 2]) == [300.0, 301.0, 302.0]
+    assert run_on_dask(client, laws_twice, [0, 1, 2]) == [450.0, 451.0, 452.0]
 
 
 def test_data_stay_where_they_are(client):

@@ -1,11 +1,13 @@
 """Saddle-DSVC: any number of clients takes the steps of one, for a price that is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from maxmargin import HullDistance, Status, minimize
-from maxmargin.communicators import Counting, run_in_process
+from maxmargin.communicators import Counting, Star, run_in_process
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.operators import Rows, Sharded
 from maxmargin.solvers import FrankWolfe, Gilbert, Saddle
@@ -174,6 +176,65 @@ def test_the_price_of_a_step():
         assert prices == [(1, 7), (1, 10), (3, D + 12)]
 
 
+@pytest.mark.parametrize("selection", [True, False])
+@pytest.mark.parametrize("cap", [1.0, 0.01])
+def test_the_price_of_the_theorem(cap, selection):
+    """2-06, 2-13, 2-25, 2-27: O(k) numbers a step over a star, and the trajectory of one client.
+
+    A server without rows, and clients. Every client sends and receives as many numbers, however many clients and rows
+    there are: with caps about 10 and 8 for each round of the projection; and the server k times as many.
+    """
+    X, y = data_of(n=1200, d=12, apart=6.0)
+    caps, steps = np.full(1200, cap), 36
+    solver = Saddle(block_size=1, continuation=False, gamma=1e-4, seed=3, selection=selection)
+    serial = stepped(problem_of(X, y, caps, False), solver, steps)[0]
+
+    def program(communicator, rows):
+        counting = Counting(communicator)
+        problem = problem_of(X[rows], y[rows], caps[rows], False, Star(counting))
+        state = solver.start(problem, None)
+        before = replace(counting.traffic)
+        while state.iterations < steps:
+            state = solver.advance(problem, state, 1)
+        after = counting.traffic
+        return state.w, np.array([after.scalars - before.scalars, after.received - before.received]) / steps
+
+    prices = {}
+    for k in (2, 5):
+        shards = [np.arange(0), *np.array_split(np.arange(1200), k)]
+        (_, of_server), *clients = run_in_process(program, shards)
+        for w, price in clients:
+            np.testing.assert_allclose(w, serial.w, rtol=0, atol=1e-12 * np.linalg.norm(serial.w))
+            np.testing.assert_array_equal(price, clients[0][1])
+        sent, received = prices[k] = clients[0][1]
+        looks = (13 + 6 * (1 if cap == 1.0 else 8)) / 12  # the difference of the points and the streets, once an epoch
+        assert sent <= (7 if cap == 1.0 else 10 + 8 * 2) + looks
+        assert received <= sent
+        assert of_server == pytest.approx([sent + k * received, (k + 1) * sent])  # it gathers from itself too
+    assert prices[2] == pytest.approx(prices[5], rel=0.05)
+
+
+@pytest.mark.parametrize("block_size", [None, 1])
+def test_fits_over_a_star_are_those_of_clients_who_gather(block_size):
+    """2-06: bit for bit, and the result is in the server."""
+    X, y = data_of(n=400, d=5, apart=6.0, seed=5)
+    caps, solver = np.full(400, 0.02), Saddle(block_size=block_size)
+
+    def program(around):
+        def client(communicator, shard):
+            solution = minimize(problem_of(*shard, False, around(Counting(communicator))), solver, max_iter=60)
+            return solution.point.w, solution.certificate, solution.history[-1].counters["received"]
+
+        return run_in_process(client, shards_of(X, y, caps, 3))
+
+    gathered, star = program(lambda communicator: communicator), program(Star)
+    for (w, certificate, much), (same, too, little) in zip(gathered[1:], star[1:], strict=True):
+        np.testing.assert_array_equal(w, same)
+        assert certificate == too
+        assert little < 0.5 * much
+    np.testing.assert_array_equal(star[0][0], gathered[0][0])
+
+
 def test_a_look_at_the_gap_is_paid_for_once_per_epoch():
     X, y = data_of()
     caps = np.full(N, 1.0)
@@ -221,6 +282,5 @@ def test_clock_interrupts_and_callbacks_are_those_of_the_first():
 def test_what_needs_all_rows_in_one_place_is_refused():
     X, y = data_of()
     shards = shards_of(X, y, np.full(N, 1.0), 2)
-    for solver in (FrankWolfe(), Saddle(selection=False)):
-        with pytest.raises(ValueError, match="cannot solve this problem"):
-            run_in_process(lambda c, shard, solver=solver: minimize(problem_of(*shard, False, c), solver), shards)
+    with pytest.raises(ValueError, match="cannot solve this problem"):
+        run_in_process(lambda c, shard: minimize(problem_of(*shard, False, c), FrankWolfe()), shards)

@@ -73,6 +73,17 @@ def test_it_is_the_model_of_linear_svc(n_clients, store, multi_class):
     np.testing.assert_array_equal(model.predict(X), serial.predict(X))
 
 
+def test_a_star_finds_the_same_for_what_the_server_hears_and_says():
+    """2-06: bit for bit; on a client's way there are as many numbers as it sends, and not three times as many."""
+    for kind in (DistributedSVC, DistributedNuSVC):
+        gathered, star = (kind(n_clients=3, topology=way).fit(IRIS, CODES) for way in ("gather", "star"))
+        np.testing.assert_array_equal(star.coef_, gathered.coef_)
+        assert star.solution_.certificate == gathered.solution_.certificate
+        np.testing.assert_array_equal(star.traffic_["scalars"][1:], gathered.traffic_["scalars"][1:])
+        assert (star.traffic_["received"][1:] < 0.6 * gathered.traffic_["received"][1:]).all()
+        assert star.traffic_["received"][0] > 2.5 * star.traffic_["scalars"][1]
+
+
 @pytest.mark.parametrize("order", [np.argsort(CODES, kind="stable"), np.argsort(IRIS[:, 2]), np.arange(150)[::-1]])
 def test_rows_may_be_spread_in_any_way(order):
     model = DistributedSVC(class_weight="balanced", tol=1e-9, n_clients=4).fit(IRIS[order], CODES[order])

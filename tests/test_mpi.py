@@ -35,7 +35,7 @@ def job(ranks, *arguments):
 def test_laws():
     done = job(4, "laws_twice")
     assert done.returncode == 0, done.stderr
-    assert sorted(map(float, done.stdout.split())) == [400.0, 401.0, 402.0, 403.0]
+    assert sorted(map(float, done.stdout.split())) == [600.0, 601.0, 602.0, 603.0]
 
 
 def test_an_error_of_one_rank_ends_the_job():

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import HullDistance, Status, minimize
-from maxmargin.numerics.capped_simplex import looped_shift, selected_shift
+from maxmargin.communicators import ALONE
+from maxmargin.numerics.capped_simplex import selected_shift
 from maxmargin.numerics.sampling import below
+from maxmargin.numerics.selection import looped
 from maxmargin.operators import Rows
 from maxmargin.operators.hadamard import RandomisedHadamard
 from maxmargin.solvers import Saddle
@@ -25,6 +27,10 @@ def problem_of(n=120, d=6, apart=5.0, cap=1.0, seed=0, sparse=False):
     X[:, 0] += np.where(y > 0, apart, 0.0)
     X /= np.linalg.norm(X, axis=1).max()
     return HullDistance(Rows(sp.csr_array(X) if sparse else X), y, np.full(n, cap))
+
+
+def looped_shift(logs, log_caps):
+    return looped(ALONE, [logs], [log_caps])[0]
 
 
 def capped(weights, nu):

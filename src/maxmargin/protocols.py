@@ -254,3 +254,9 @@ class Communicator(Protocol):
 
     def broadcast(self, x: Float) -> Float:
         """The array of rank 0; what the others bring counts for its shape only."""
+
+    def combined(self, x: Float, rule: Callable[[Float], Float], size: int) -> Float:
+        """The ``size`` numbers that a rule makes of the arrays of all clients, stacked in the order of their ranks.
+
+        The rule is the same for all, and applied wherever the arrays meet.
+        """

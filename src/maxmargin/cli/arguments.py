@@ -112,6 +112,8 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = partial(clients.add_argument, default=argparse.SUPPRESS)
     add("--engine", choices=("in_process", "mpi", "dask"), help=told("engine", "threads, mpirun, or a Dask cluster"))
+    ways = told("topology", "all gather from each other, or all talk to the first")
+    add("--topology", choices=("gather", "star"), help=ways)
     many = told("n_clients", "how many; none: one for each processor or worker")
     add("--clients", dest="n_clients", type=int, metavar="N", help=many)
     add("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: one of this machine)")

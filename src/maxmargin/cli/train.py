@@ -30,7 +30,16 @@ from maxmargin.communicators.launcher import launched_rank, under_mpirun
 from maxmargin.io import open_shards, save_model
 from maxmargin.threads import available_threads
 
-OF_CLIENTS = ("engine", "n_clients", "scheduler", "round_timeout", "checkpoint", "checkpoint_every", "on_failure")
+OF_CLIENTS = (
+    "engine",
+    "topology",
+    "n_clients",
+    "scheduler",
+    "round_timeout",
+    "checkpoint",
+    "checkpoint_every",
+    "on_failure",
+)
 ATTEMPTS = 4  # of a job of MPI, with --on-failure restart
 
 

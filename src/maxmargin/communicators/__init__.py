@@ -6,6 +6,7 @@ from maxmargin.communicators.dask import DaskCommunicator, group_by_worker, run_
 from maxmargin.communicators.faults import ClientLost, supervise
 from maxmargin.communicators.in_process import InProcess, run_in_process
 from maxmargin.communicators.mpi import MpiCommunicator, launch_on_mpi, run_on_mpi
+from maxmargin.communicators.star import Star
 
 __all__ = [
     "ALONE",
@@ -15,6 +16,7 @@ __all__ = [
     "DaskCommunicator",
     "InProcess",
     "MpiCommunicator",
+    "Star",
     "Traffic",
     "group_by_worker",
     "launch_on_mpi",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +27,10 @@ class Alone:
     def broadcast(self, x: Float) -> Float:
         """``x``."""
         return x
+
+    def combined(self, x: Float, rule: Callable[[Float], Float], size: int) -> Float:
+        """What the rule makes of ``x``."""
+        return rule(x[None])
 
 
 ALONE = Alone()

@@ -1,34 +1,52 @@
-"""What a distributed fit sends, counted."""
+"""What the clients of a distributed fit send and receive, counted."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol as Role
 
 from maxmargin.protocols import Communicator, Float
 
 
+class Engine(Communicator, Role):
+    """A communicator that can also gather at rank 0, and knows the price of its sums."""
+
+    def gather(self, x: Float) -> Float | None:
+        """The arrays of all clients, stacked, for rank 0; nothing for the others."""
+
+    def handed_by_sums(self, numbers: int) -> int:
+        """How many numbers this client is handed for the sum of arrays of so many."""
+
+
 @dataclass
 class Traffic:
-    """What one client has sent: rounds in which all took part, numbers, bytes, and seconds spent in them."""
+    """What one client has sent: rounds in which all took part, numbers, bytes; numbers received; seconds it took.
+
+    A client is handed its own part as well where all gather from each other: ``k`` times what it sends. The server of a
+    `Star` receives what all send, and sends its answer once to each of the others.
+    """
 
     rounds: int = 0
     scalars: int = 0
     bytes: int = 0
+    received: int = 0
     seconds: float = 0.0  # waiting for the others included
 
     @property
     def counters(self) -> dict[str, float]:
         """For the history of a fit."""
-        return {"rounds": float(self.rounds), "scalars": float(self.scalars), "bytes": float(self.bytes)}
+        names = ("rounds", "scalars", "bytes", "received")
+        return {name: float(getattr(self, name)) for name in names}
 
 
 @dataclass
 class Counting:
-    """A communicator that keeps account of what its client sends."""
+    """A communicator that keeps account of what its client sends and receives."""
 
-    inner: Communicator
+    inner: Engine
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
@@ -43,22 +61,35 @@ class Counting:
 
     def allgather(self, x: Float) -> Float:
         """The arrays of all clients."""
-        return self._counted(self.inner.allgather, x, sends=True)
+        with self._counted(x, copies=1, received=self.size * x.size):
+            return self.inner.allgather(x)
+
+    def gather(self, x: Float) -> Float | None:
+        """The arrays of all clients for rank 0."""
+        with self._counted(x, copies=1, received=self.size * x.size if self.rank == 0 else 0):
+            return self.inner.gather(x)
 
     def allreduce(self, x: Float) -> Float:
         """Their sum."""
-        return self._counted(self.inner.allreduce, x, sends=True)
+        with self._counted(x, copies=1, received=self.inner.handed_by_sums(x.size)):
+            return self.inner.allreduce(x)
 
     def broadcast(self, x: Float) -> Float:
-        """The array of rank 0, who alone sends something."""
-        return self._counted(self.inner.broadcast, x, sends=self.rank == 0)
+        """The array of rank 0, who alone sends something: a copy to each of the others."""
+        first = self.rank == 0
+        with self._counted(x, copies=(self.size - 1) * first, received=0 if first else x.size):
+            return self.inner.broadcast(x)
 
-    def _counted(self, collective: Callable[[Float], Float], x: Float, sends: bool) -> Float:
+    def combined(self, x: Float, rule: Callable[[Float], Float], size: int) -> Float:
+        """What a rule makes of the arrays of all clients, which each of them gathers."""
+        return rule(self.allgather(x))
+
+    @contextmanager
+    def _counted(self, x: Float, copies: int, received: int) -> Iterator[None]:
         began = time.perf_counter()
-        out = collective(x)
+        yield
         self.traffic.seconds += time.perf_counter() - began
         self.traffic.rounds += 1
-        if sends:
-            self.traffic.scalars += x.size
-            self.traffic.bytes += x.nbytes
-        return out
+        self.traffic.scalars += copies * x.size
+        self.traffic.bytes += copies * x.nbytes
+        self.traffic.received += received

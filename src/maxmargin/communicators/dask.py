@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from maxmargin.communicators.faults import ClientLost
+from maxmargin.communicators.gathering import Gathering
 from maxmargin.communicators.ordered import ordered_sum
 from maxmargin.protocols import Communicator, Float
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 T = TypeVar("T")
-Collective = Literal["allgather", "allreduce", "broadcast"]
+Collective = Literal["allgather", "gather", "allreduce", "broadcast"]
 Answer = dict[Literal["array", "error"], Float | Exception]
 
+NOTHING = np.empty(0)
 GLANCE = 0.5  # seconds after which the watchdog looks again whether all workers are there
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 LARGEST_KEPT = 2**25  # bytes, the most that the C library allows
@@ -60,7 +62,8 @@ class Meeting:
     async def exchange(self, rank: int, number: int, collective: Collective, x: Float | None) -> Answer:
         """What the collective gives for the arrays that all clients bring in round ``number``, or an error."""
         try:
-            return {"array": await self._outcome_of(rank, number, collective, x)}
+            outcome = await self._outcome_of(rank, number, collective, x)
+            return {"array": NOTHING if collective == "gather" and rank > 0 else outcome}
         except Exception as error:  # raised by the one who asked
             return {"error": error}
 
@@ -103,7 +106,7 @@ class Meeting:
         self._alarm.cancel()
         assert outcome is not None
         try:
-            if collective == "allgather":
+            if collective in ("allgather", "gather"):
                 outcome.set_result(np.stack(parts))
             else:
                 outcome.set_result(ordered_sum(parts) if collective == "allreduce" else parts[0])
@@ -120,7 +123,7 @@ class Meeting:
         )
 
 
-class DaskCommunicator:
+class DaskCommunicator(Gathering):
     """One of several clients that are tasks of a Dask cluster; made by :func:`run_on_dask`."""
 
     def __init__(self, rank: int, size: int, place: str, name: str, timeout: float) -> None:
@@ -136,6 +139,11 @@ class DaskCommunicator:
         """The arrays of all clients, stacked."""
         return self._meet("allgather", x)
 
+    def gather(self, x: Float) -> Float | None:
+        """The same for rank 0 only."""
+        everything = self._meet("gather", x)
+        return everything if self.rank == 0 else None
+
     def allreduce(self, x: Float) -> Float:
         """Their sum, in the order of the ranks."""
         return self._meet("allreduce", x)
@@ -143,6 +151,10 @@ class DaskCommunicator:
     def broadcast(self, x: Float) -> Float:
         """The array of rank 0, who alone sends something."""
         return self._meet("broadcast", x if self.rank == 0 else None)
+
+    def handed_by_sums(self, numbers: int) -> int:
+        """The sum, which is formed where the clients meet."""
+        return numbers
 
     def _meet(self, collective: Collective, x: Float | None) -> Float:
         from distributed.utils import sync

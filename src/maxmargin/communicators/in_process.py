@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from maxmargin.communicators.gathering import Gathering
 from maxmargin.communicators.ordered import ordered_sum
 from maxmargin.protocols import Communicator, Float
 
@@ -15,7 +16,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class InProcess:
+class InProcess(Gathering):
     """One of several clients that meet at a barrier."""
 
     def __init__(self, rank: int, size: int, table: list[Float], barrier: threading.Barrier) -> None:
@@ -29,6 +30,11 @@ class InProcess:
         out = np.stack(self._table)
         self._barrier.wait()  # all have taken what they need
         return out
+
+    def gather(self, x: Float) -> Float | None:
+        """The same for rank 0 only."""
+        everything = self.allgather(x)
+        return everything if self.rank == 0 else None
 
     def allreduce(self, x: Float) -> Float:
         """Their sum, in the order of the ranks."""

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from maxmargin.communicators.faults import ClientLost, supervise
+from maxmargin.communicators.gathering import Gathering
 from maxmargin.communicators.ordered import ordered_sum
 from maxmargin.protocols import Communicator, Float
 
@@ -49,6 +50,9 @@ class Ranks(Protocol):
     def Iallgather(self, mine: Float, everything: Float) -> Request:
         """Begin to gather the arrays of all."""
 
+    def Igather(self, mine: Float, everything: Float | None) -> Request:
+        """Begin to gather the arrays of all at rank 0."""
+
     def Ialltoall(self, mine: Float, everything: Float) -> Request:
         """Begin to give every rank its slice."""
 
@@ -59,7 +63,7 @@ class Ranks(Protocol):
         """End the job."""
 
 
-class MpiCommunicator:
+class MpiCommunicator(Gathering):
     """One rank of an MPI job, whose rounds end: with a result, or with a ``TimeoutError``.
 
     All collectives are non-blocking ones that are asked again and again whether they are done: at once for half a
@@ -94,6 +98,13 @@ class MpiCommunicator:
         self._wait(self._comm.Iallgather(x, out))
         return out
 
+    def gather(self, x: Float) -> Float | None:
+        """The same for rank 0 only."""
+        x = np.asarray(x, order="C")
+        out = np.empty((self.size, *x.shape), x.dtype) if self.rank == 0 else None
+        self._wait(self._comm.Igather(x, out))
+        return out
+
     def allreduce(self, x: Float) -> Float:
         """Their sum, in the order of the ranks."""
         if x.size <= LARGE or self.size == 1:
@@ -111,6 +122,10 @@ class MpiCommunicator:
         out = np.array(x, order="C")
         self._wait(self._comm.Ibcast(out))
         return out
+
+    def handed_by_sums(self, numbers: int) -> int:
+        """Short arrays are gathered; of long ones come the slices that it sums, and the sums of all slices."""
+        return self.size * numbers if numbers <= LARGE else 2 * numbers
 
     def abort(self, code: int) -> None:
         """End all ranks of the job at once."""

@@ -38,7 +38,7 @@ class DistributedLasso(DistributedRegressor):
         Limit on the solver's iterations; -1 for none.
     solver_options : dict, default=None
         Options of a named solver; wrong ones are refused, and the right ones listed.
-    random_state, max_time, verbose, callback, engine, n_clients, round_timeout
+    random_state, max_time, verbose, callback, engine, topology, n_clients, round_timeout
         As in `DistributedSVC`.
     checkpoint, checkpoint_every, on_failure
         As in `DistributedSVC`.
@@ -86,6 +86,7 @@ class DistributedLasso(DistributedRegressor):
         verbose: bool | int = 0,
         callback: Callback | None = None,
         engine: str = "auto",
+        topology: str = "gather",
         n_clients: int | None = None,
         round_timeout: float = 60.0,
         checkpoint: str | Path | None = None,

@@ -48,7 +48,7 @@ class DistributedNuSVC(DistributedClassifier):
         class, ``cap = 2 / (nu S)``.
     solver : str, default="auto"
         "saddle", or another solver of the distance of two hulls; "auto" is "saddle".
-    max_time, callback, engine, n_clients, round_timeout, checkpoint, checkpoint_every, on_failure
+    max_time, callback, engine, topology, n_clients, round_timeout, checkpoint, checkpoint_every, on_failure
         As in `DistributedSVC`.
     tol, verbose
         As in `DistributedSVC`.
@@ -98,6 +98,7 @@ class DistributedNuSVC(DistributedClassifier):
         max_time: float | None = None,
         callback: Callback | None = None,
         engine: str = "auto",
+        topology: str = "gather",
         n_clients: int | None = None,
         round_timeout: float = 60.0,
         checkpoint: str | Path | None = None,

@@ -37,7 +37,7 @@ class DistributedRidge(DistributedRegressor):
         Relative duality gap, over the rows of all clients, at which to stop.
     solver : str, default="auto"
         Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
-    random_state, max_time, verbose, callback, engine, n_clients, round_timeout
+    random_state, max_time, verbose, callback, engine, topology, n_clients, round_timeout
         As in `DistributedSVC`.
     checkpoint, checkpoint_every, on_failure
         As in `DistributedSVC`.
@@ -85,6 +85,7 @@ class DistributedRidge(DistributedRegressor):
         verbose: bool | int = 0,
         callback: Callback | None = None,
         engine: str = "auto",
+        topology: str = "gather",
         n_clients: int | None = None,
         round_timeout: float = 60.0,
         checkpoint: str | Path | None = None,

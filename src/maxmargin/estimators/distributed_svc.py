@@ -61,6 +61,10 @@ class DistributedSVC(DistributedClassifier):
     engine : {"auto", "in_process", "mpi", "dask"}, default="auto"
         Where the clients run: in threads, as the ranks of ``mpirun``, or on the workers of a Dask cluster. "auto" takes
         Dask for its collections, MPI under ``mpirun``, and threads otherwise.
+    topology : {"gather", "star"}, default="gather"
+        How clients talk: in rounds in which all gather from each other, or to the first of them only, who is the
+        server. A star needs two rounds where the others need one, but what a client receives does not grow with the
+        number of clients.
     n_clients : int, default=None
         Number of threads, or of workers of Dask for data that are not there yet; None is one for each processor, or
         for each worker. Under ``mpirun`` it is the number of ranks.
@@ -83,8 +87,8 @@ class DistributedSVC(DistributedClassifier):
     solution_, solutions_, duality_gap_, objective_, dual_objective_, status_
         As in `SVC`, but dual variables stay with the clients: the points of the solutions have none.
     traffic_ : dict of ndarray
-        What each client has sent: ``rounds`` in which all took part, ``scalars``, ``bytes``, and the ``seconds`` that
-        it spent in them, waiting for others included.
+        What each client has sent: ``rounds`` in which all took part, ``scalars``, ``bytes``, how many numbers it has
+        ``received``, and the ``seconds`` that it spent in them, waiting for others included.
 
     Examples
     --------
@@ -124,6 +128,7 @@ class DistributedSVC(DistributedClassifier):
         max_time: float | None = None,
         callback: Callback | None = None,
         engine: str = "auto",
+        topology: str = "gather",
         n_clients: int | None = None,
         round_timeout: float = 60.0,
         checkpoint: str | Path | None = None,

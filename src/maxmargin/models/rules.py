@@ -124,7 +124,8 @@ def _are_solutions_without_variables(value: object, sizes: Sizes) -> bool:
 
 
 def _is_traffic(value: object, sizes: Sizes) -> bool:
-    if not isinstance(value, dict) or value.keys() != {"rounds", "scalars", "bytes", "seconds"}:
+    counted = {"rounds", "scalars", "bytes", "seconds"}  # files of before November 2026 do not say what was received
+    if not isinstance(value, dict) or value.keys() - {"received"} != counted:
         return False
     return all(_is_array(item, "f") and item.ndim == 1 for item in value.values())
 

@@ -56,25 +56,11 @@ def selected_shift(logs: Float, log_caps: Float) -> float:
     return at + math.log((1.0 - capped) / free) if free > 0.0 else math.inf  # infinite: all are needed in full
 
 
-@compiled
-def looped_shift(logs: Float, log_caps: Float) -> float:
-    """The same by the loop of Saddle-SVC: normalise, cut at the caps, scale the others up, until nothing is cut.
+def excess(logs: Float, log_caps: Float, shift: float, before: float) -> tuple[float, float]:
+    """What exceeds the caps at a shift among the rows that did not before, and the sum of the others below theirs.
 
-    It ends after at most as many rounds as there are rows at their caps: each round is ``O(n)``.
+    These are the paper's two sums of a client.
     """
-    top = logs.max()
-    shift = -top - math.log(np.exp(logs - top).sum())
-    cut = 0
-    while True:
-        before, cut, capped, free = cut, 0, 0.0, 0.0
-        for i in range(logs.shape[0]):
-            if logs[i] + shift > log_caps[i]:
-                capped += math.exp(log_caps[i])
-                cut += 1
-            else:
-                free += math.exp(logs[i] + shift)
-        if free <= 0.0 or capped >= 1.0:
-            return math.inf
-        if cut <= before:
-            return shift
-        shift += math.log((1.0 - capped) / free)
+    weights, above = np.exp(logs + shift), logs + shift > log_caps
+    newly = above & ~(logs + before > log_caps)
+    return float((weights[newly] - np.exp(log_caps[newly])).sum()), float(weights[~above].sum())

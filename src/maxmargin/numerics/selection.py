@@ -1,32 +1,72 @@
 """What a class of rows that is spread over clients decides together: its nearest rows, the scale of its shares.
 
 Each request is answered by a few sums, after its rows have been split at a border: below it rows count fully. Several
-requests share their rounds. The border is found by selection: every client names some of its keys with its sums up to
-each. Between two names nothing is known but that the sums grow, which tells all clients the same narrower bracket. Once
-everybody can name all of its keys within the bracket, the border is one of them. So that all rows are looked at only
-once, a round with samples comes first, and the names are chosen near to the border that it suggests.
+requests share their rounds. In every round all clients try the same places: each adds up its rows on both sides of
+them and names the first and the last in between, a few numbers however many rows there are. The sums tell all clients
+the same next places: that where the border would be if no row lay in between, as the paper's loop of projections has
+it, and others on the way there. If no row lies in between, the answer is exact. A place that was right a step before
+is a good first one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.capped_simplex import selected_shift
-from maxmargin.protocols import Communicator, Float, Index
+from maxmargin.numerics.capped_simplex import excess, selected_shift
+from maxmargin.protocols import Communicator, Float
 
-NAMES = 128  # keys that a client names per request and round
-SAMPLE = 16 * NAMES  # keys among which it chooses; if it has more, it makes a guess first
 ROUNDING = 1e-12  # of a sum of caps: less than this is not missing
-MOST_ROUNDS = 1000  # of a search; a few dozen are many, and more would not end because something is not a number
+MOST_ROUNDS = 1000  # of a search; a few are usual, and more would not end because something is not a number
 
+LADDER = np.array([-4.0, -1.0, -0.25, 0.0, 0.25, 1.0, 4.0])  # places around a guess, in units of its last change
+TRIES = 8  # places in a round
 
 Answer = TypeVar("Answer", covariant=True)
+
+
+class Guess(NamedTuple):
+    """Where an answer may be: where it was, and how far it has moved before."""
+
+    at: float = math.nan
+    change: float = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a number."""
+        return math.isfinite(self.at)
+
+    def then(self, at: float) -> Guess:
+        """The next one."""
+        return Guess(at, abs(at - self.at) if self.known else 0.0)
+
+
+NO_GUESS = Guess()
+
+
+class Inquiry(Protocol[Answer]):
+    """What clients tell each other, round by round, until all know the answer."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the answer is known."""
+
+    def message(self) -> Float:
+        """The numbers of this client."""
+
+    def merged(self, messages: Float) -> Float:
+        """What the messages of all clients, one in each row, amount to: as many numbers as one of them."""
+
+    def hear(self, merged: Float) -> None:
+        """Go on from that."""
+
+    def answer(self) -> Answer:
+        """What was asked for."""
 
 
 class Request(Protocol[Answer]):
@@ -35,49 +75,55 @@ class Request(Protocol[Answer]):
     def alone(self) -> Answer:
         """The answer of a single client."""
 
-    def search(self) -> Search | None:
-        """How the border is found, if one is needed."""
-
-    def summary(self, sums: Sums) -> Float:
-        """The numbers of this client: from its sums, if there is a border."""
-
-    def answer(self, summaries: Float, border: float) -> Answer:
-        """What follows from the sums of all clients, one in each row."""
+    def inquiry(self, tries: int) -> Inquiry[Answer]:
+        """How several clients find it, who try so many places in a round."""
 
 
-@dataclass(frozen=True)
-class Search:
-    """Rows whose keys are at most ``v`` count with their cap, others with ``exp(log + v)``, if there are logarithms.
+def settled(communicator: Communicator, requests: Sequence[Request[Answer]], tries: int = TRIES) -> list[Answer]:
+    """The answers to some requests: one round if no row is capped, otherwise as many as the hardest search needs.
 
-    The border is the smallest key at which the sum reaches the target.
+    Several tries at a time save rounds; a single one is the least to send.
     """
-
-    keys: Float
-    caps: Float
-    logs: Float | None  # none: rows beyond the border do not count
-    target: float
-    values: Float | None = None  # whose sum below the border is wanted too
-
-
-class Sums(NamedTuple):
-    """Of a client: caps below the border, weights on it and beyond at the shift there, and values below."""
-
-    capped: float = 0.0
-    free: float = 0.0
-    value: float = 0.0
-
-
-def settled(communicator: Communicator, requests: Sequence[Request[Answer]]) -> list[Answer]:
-    """The answers to some requests: one round, and if borders are needed, one to five more for up to a million rows."""
     if communicator.size == 1:
         return [request.alone() for request in requests]
-    searches = [request.search() for request in requests]
-    searched = iter(borders(communicator, [search for search in searches if search is not None]))
-    found = [(math.inf, Sums()) if search is None else next(searched) for search in searches]
-    own = [request.summary(sums) for request, (_, sums) in zip(requests, found, strict=True)]
-    stacked = communicator.allgather(np.concatenate(own))
-    parts = np.split(stacked, np.cumsum([part.size for part in own])[:-1], axis=1)
-    return [request.answer(part, border) for request, part, (border, _) in zip(requests, parts, found, strict=True)]
+    inquiries = [request.inquiry(tries) for request in requests]
+    while unknown := [inquiry for inquiry in inquiries if not inquiry.closed]:
+        messages = [inquiry.message() for inquiry in unknown]
+        cuts = np.cumsum([message.size for message in messages])[:-1]
+
+        def merged(stacked: Float, unknown: list[Inquiry[Answer]] = unknown, cuts: Float = cuts) -> Float:
+            parts = np.split(stacked, cuts, axis=1)
+            return np.concatenate([inquiry.merged(part) for inquiry, part in zip(unknown, parts, strict=True)])
+
+        own = np.concatenate(messages)
+        heard = communicator.combined(own, merged, own.size)
+        for inquiry, part in zip(unknown, np.split(heard, cuts), strict=True):
+            inquiry.hear(part)
+    return [inquiry.answer() for inquiry in inquiries]
+
+
+def looped(communicator: Communicator, logs: Sequence[Float], log_caps: Sequence[Float]) -> list[float]:
+    """The shifts of `Scale` for some classes, by the loop of Saddle-SVC: cut, scale the others up, until none is cut.
+
+    After a round for the sums of the weights, a client sends two numbers for each class and round, what it has cut and
+    what is left, and is told by what the others are to be scaled. At least one row is cut in each round but the last,
+    so that there are no more of them than rows at their caps.
+    """
+    shifts = settled(communicator, [Scale(own, caps, True) for own, caps in zip(logs, log_caps, strict=True)])
+    before = [-math.inf] * len(shifts)
+    while True:
+        cut = [excess(*four) for four in zip(logs, log_caps, shifts, before, strict=True)]
+        steps = communicator.combined(np.array(cut), _scaled_up, len(cut)).tolist()
+        if not any(steps):
+            return shifts
+        before, shifts = shifts, [shift + step for shift, step in zip(shifts, steps, strict=True)]
+
+
+def _scaled_up(cut: Float) -> Float:
+    """Logarithms of the factors by which those below the caps of each class become what is missing."""
+    above, free = cut.sum(axis=0).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(above > 0.0, np.log1p(above / free), 0.0)
 
 
 @dataclass(frozen=True)
@@ -88,27 +134,18 @@ class Least:
     cap: Float
     total: float
     hard: bool  # no cap is below the total
+    guess: Guess = NO_GUESS  # where the last of these may be
 
     def alone(self) -> tuple[float, float]:
         """By selection in time proportional to the number of rows."""
         value, border = least(self.t, self.cap, self.total)
         return float(value), float(border)
 
-    def search(self) -> Search | None:
-        """The row with which the total is reached."""
-        return None if self.hard else Search(self.t, self.cap, None, self.total * (1.0 - ROUNDING), self.cap * self.t)
-
-    def summary(self, sums: Sums) -> Float:
-        """The smallest ``t``; or caps below the border, and their moment."""
-        return np.array([self.t.min(initial=math.inf)] if self.hard else [sums.capped, sums.value])
-
-    def answer(self, summaries: Float, border: float) -> tuple[float, float]:
-        """Value and border."""
+    def inquiry(self, tries: int) -> Inquiry[tuple[float, float]]:
+        """For the smallest ``t``; or for the row with which the total is reached."""
         if self.hard:
-            first = float(summaries.min())
-            return self.total * first, first
-        weight, moment = summaries.sum(axis=0).tolist()
-        return moment + (self.total - weight) * border, border
+            return _Smallest(self.t, self.total)
+        return _Nearest(self, tries)
 
 
 @dataclass(frozen=True)
@@ -118,228 +155,260 @@ class Scale:
     logs: Float
     log_caps: Float
     hard: bool  # every cap is 1
+    guess: Guess = NO_GUESS
 
     def alone(self) -> float:
         """By selection, or by the sum."""
+        return normaliser(self.logs) if self.hard else float(selected_shift(self.logs, self.log_caps))
+
+    def inquiry(self, tries: int) -> Inquiry[float]:
+        """For the sum of the weights; or for the row that is the next to be cut."""
         if self.hard:
-            return self.answer(self.summary(Sums())[None], math.inf)
-        return float(selected_shift(self.logs, self.log_caps))
-
-    def search(self) -> Search | None:
-        """The row that is the next to be cut."""
-        keys = self.log_caps - self.logs
-        return None if self.hard else Search(keys, np.exp(self.log_caps), self.logs, 1.0)
-
-    def summary(self, sums: Sums) -> Float:
-        """The sum of the weights beside the largest; or caps below the border, and weights beyond at this shift."""
-        if not self.hard:
-            return np.array([sums.capped, sums.free])
-        top = float(self.logs.max(initial=-math.inf))
-        return np.array([top, np.exp(self.logs - top).sum()])
-
-    def answer(self, summaries: Float, border: float) -> float:
-        """The shift; infinite if all caps are needed."""
-        if self.hard:
-            top = float(summaries[:, 0].max())
-            return -(top + math.log(float(summaries[:, 1] @ np.exp(summaries[:, 0] - top))))
-        capped, free = summaries.sum(axis=0).tolist()
-        return border + math.log((1.0 - capped) / free) if free > 0.0 and capped < 1.0 else border
+            return _Normaliser(self.logs)
+        return _Shift(self.logs, self.log_caps, None, self.guess, tries)
 
 
 @dataclass(frozen=True)
 class SoftLeast:
-    """The smallest ``sum_i b_i (t_i + gamma log b_i)`` over ``0 <= b <= cap`` of sum 1."""
+    """The smallest ``sum_i b_i (t_i + gamma log b_i)`` over ``0 <= b <= cap`` of sum 1, and the best ``b``'s shift."""
 
     t: Float
     log_caps: Float
     gamma: float
     hard: bool
+    guess: Guess = NO_GUESS
 
-    @property
-    def scale(self) -> Scale:
-        """The search for the scale that belongs to the best ``b``."""
-        return Scale(-self.t / self.gamma, self.log_caps, self.hard)
-
-    def alone(self) -> float:
+    def alone(self) -> tuple[float, float]:
         """From the shift of the best ``b``, below which rows are cut."""
-        scale = self.scale
-        shift = scale.alone()
+        logs = -self.t / self.gamma
+        shift = Scale(logs, self.log_caps, self.hard).alone()
         if self.hard:
-            return self.gamma * shift
-        below = self.log_caps - scale.logs < shift
+            return self.gamma * shift, shift
+        below = self.log_caps - logs < shift
         caps = np.exp(self.log_caps[below])
         cut = float(caps @ (self.t[below] + self.gamma * self.log_caps[below]))
-        return self._value(float(caps.sum()), cut, shift)
+        return _soft_value(float(caps.sum()), cut, self.gamma, shift), shift
 
-    def search(self) -> Search | None:
-        """The search for the scale, with the values that are summed on the way."""
-        search = self.scale.search()
-        return search and replace(search, values=search.caps * (self.t + self.gamma * self.log_caps))
-
-    def summary(self, sums: Sums) -> Float:
-        """What the scale needs, and the value of the rows that are cut."""
-        return self.scale.summary(sums) if self.hard else np.array(sums)
-
-    def answer(self, summaries: Float, border: float) -> float:
-        """The value."""
-        shift = self.scale.answer(summaries[:, :2], border)
+    def inquiry(self, tries: int) -> Inquiry[tuple[float, float]]:
+        """For the scale, with the values that are summed on the way."""
+        logs = -self.t / self.gamma
         if self.hard:
-            return self.gamma * shift
-        return self._value(float(summaries[:, 0].sum()), float(summaries[:, 2].sum()), shift)
-
-    def _value(self, capped: float, cut: float, shift: float) -> float:
-        return cut + (1.0 - capped) * self.gamma * shift if math.isfinite(shift) else cut
+            return _Soft(_Normaliser(logs), self.gamma)
+        values = np.exp(self.log_caps) * (self.t + self.gamma * self.log_caps)
+        return _Soft(_Shift(logs, self.log_caps, values, self.guess, tries), self.gamma)
 
 
-def borders(communicator: Communicator, searches: Sequence[Search]) -> list[tuple[float, Sums]]:
-    """The border of each search, infinite where the target is not reached, and the sums of this client.
-
-    As many rounds as the hardest one needs.
-    """
-    brackets = [_Bracket(search) for search in searches]
-    for _ in range(MOST_ROUNDS):
-        unknown = [bracket for bracket in brackets if not bracket.closed]
-        if not unknown:
-            break
-        messages = communicator.allgather(np.stack([bracket.message() for bracket in unknown]))
-        for k, bracket in enumerate(unknown):
-            bracket.narrow(messages[:, k])
-    return [(bracket.high, Sums(bracket.capped, bracket.free, bracket.value)) for bracket in brackets]
+def _soft_value(capped: float, cut: float, gamma: float, shift: float) -> float:
+    return cut + (1.0 - capped) * gamma * shift if math.isfinite(shift) else cut
 
 
-class _Bracket:
-    """The border is above `low` and at most `high`; the keys of this client between them are candidates."""
+def normaliser(logs: Float) -> float:
+    """``-log sum exp(logs)``."""
+    top = float(logs.max())
+    return -(top + math.log(float(np.exp(logs - top).sum())))
 
-    def __init__(self, search: Search) -> None:
-        self.target = search.target
-        self.weighted = search.logs is not None
-        nothing = np.empty(0)
-        logs, values = (nothing if part is None else part for part in (search.logs, search.values))
-        self.rows = _Candidates(search.keys, search.caps, logs, values)
-        self.high = math.inf
-        self.capped, self.value = 0.0, 0.0  # sums over the rows at or below the bracket
-        self.free = 0.0  # weights, at the shift `high`, of the rows there or beyond
-        self.guess: float | None = None
-        self.sums: _SumsBetween | None = None
-        self.closed = False
+
+class _Smallest:
+    """The smallest number of all."""
+
+    def __init__(self, t: Float, total: float) -> None:
+        self.total, self.first, self.closed = total, float(t.min(initial=math.inf)), False
 
     def message(self) -> Float:
-        """Names; caps below the first and up to each; weights from each on, and from `high` on; the sum at each.
+        return np.array([self.first])
 
-        The two numbers before the names are how many there are, and what they are: all candidates (1), some of them
-        (0), or a sample with sums that are estimates (-1).
-        """
-        size = self.rows.keys.size
-        step = size // SAMPLE + 1
-        kind = 1 if size <= NAMES else -1 if step > 1 and self.guess is None else 0
-        rows = self.rows.some(slice(None, None, step)) if kind < 0 else self.rows
-        names = np.unique(self.rows.keys[::step] if kind == 0 else rows.keys)
-        names = self._chosen(names)
-        sums = _sums_between(names, *rows)
-        scale = float(step) if kind < 0 else 1.0
-        self.sums = sums if kind == 0 else None
-        count = names.size
-        below = self.capped + scale * np.cumsum(sums.caps)
-        equal = scale * sums.equal
-        beyond = np.append(scale * sums.weights, self.free)
-        steps = np.exp(-np.diff(np.append(names, self.high)))
-        for j in range(count - 1, -1, -1):
-            beyond[j] += beyond[j + 1] * steps[j]
-        out = np.zeros((4, NAMES + 2))
-        out[0, :2], out[0, 2 : count + 2] = (count, kind), names
-        out[1, 0], out[1, 1 : count + 1] = self.capped, below[:-1] + equal
-        out[2, : count + 1] = beyond
-        out[3, : count + 1] = below + (beyond if self.weighted else np.append(equal, 0.0))
-        return out
+    def merged(self, messages: Float) -> Float:
+        return messages.min(axis=0)
 
-    def _chosen(self, names: Float) -> Float:
-        """Those nearest to the guess, or from everywhere."""
-        if names.size <= NAMES:
-            return names
-        if self.guess is None:
-            return names[np.linspace(0, names.size - 1, NAMES).astype(int)]
-        first = min(max(int(np.searchsorted(names, self.guess)) - NAMES // 2, 0), names.size - NAMES)
-        return names[first : first + NAMES]
+    def hear(self, merged: Float) -> None:
+        self.first, self.closed = float(merged[0]), True
 
-    def narrow(self, messages: Float) -> None:
-        """Move both ends to names of which everybody knows on which side of the border they are."""
-        named = [message[0, 2 : int(message[0, 0]) + 2] for message in messages]
-        trials = np.unique(np.concatenate(named))
-        least, most = np.zeros(trials.size), np.zeros(trials.size)
-        for message, names in zip(messages, named, strict=True):
-            ends = np.append(names, self.high)
-            after = np.searchsorted(ends, trials, side="right")  # the first end beyond, of which one always is
-            known = message[1, after] + message[2, after] * np.exp(trials - ends[after])
-            if message[0, 1] > 0.0:
-                least, most = least + known, most + known
-            else:
-                sums = np.append(0.0, message[3, : ends.size])
-                least += np.maximum(known, sums[after])
-                most += sums[np.searchsorted(ends, trials) + 1]
-        if messages[:, 0, 1].min() < 0.0:
-            self.guess = float(trials[min(int(np.searchsorted(0.5 * (least + most), self.target)), trials.size - 1)])
+    def answer(self) -> tuple[float, float]:
+        return self.total * self.first, self.first
+
+
+class _Normaliser:
+    """Minus the logarithm of the sum of all weights, which clients name beside their largest."""
+
+    def __init__(self, logs: Float) -> None:
+        self.top = float(logs.max(initial=-math.inf))
+        self.weight = float(np.exp(logs - self.top).sum()) if logs.size else 0.0
+        self.capped, self.value, self.closed = 0.0, 0.0, False
+
+    def message(self) -> Float:
+        return np.array([self.top, self.weight])
+
+    def merged(self, messages: Float) -> Float:
+        top = messages[:, 0].max()
+        return np.array([top, messages[:, 1] @ np.exp(messages[:, 0] - top)])
+
+    def hear(self, merged: Float) -> None:
+        (self.top, self.weight), self.closed = merged.tolist(), True
+
+    def answer(self) -> float:
+        return -(self.top + math.log(self.weight))
+
+
+class _Soft:
+    """The value that belongs to a shift."""
+
+    def __init__(self, scale: _Shift | _Normaliser, gamma: float) -> None:
+        self.scale, self.gamma = scale, gamma
+        self.message, self.merged, self.hear = scale.message, scale.merged, scale.hear
+
+    @property
+    def closed(self) -> bool:
+        return self.scale.closed
+
+    def answer(self) -> tuple[float, float]:
+        shift = self.scale.answer()
+        return _soft_value(self.scale.capped, self.scale.value, self.gamma, shift), shift
+
+
+class _Search:
+    """The border among the keys of all clients, of which this one keeps those of its rows that are undecided.
+
+    The trials divide the keys into cells, the last of which has no trial behind it. A message has the sums up to each
+    trial, the weights beyond it if there are any, and of each cell the largest key and minus the smallest. The border
+    is in the first cell whose trial reaches it; the keys there lie between `first` and `last`, two of them.
+    """
+
+    def __init__(self, keys: Float, parts: Float, logs: Float | None, tries: int) -> None:
+        self.keys, self.parts, self.tries = keys, parts, tries
+        self.weighted, self.logs = logs is not None, np.empty(0) if logs is None else logs
+        self.trials = np.array([-math.inf])
+        self.below = np.zeros(len(parts))  # sums over the rows of this client that are decided to lie below the border
+        self.beyond, self.high = 0.0, math.inf  # weights, at the shift `high`, of those beyond
+        self.first, self.last = -math.inf, math.inf
+        self.rounds, self.closed = 0, False
+
+    def message(self) -> Float:
+        sums, weights, highest, lowest = _add_up(self.keys, self.parts, self.logs, self.trials)
+        self.sums = self.below[:, None] + np.cumsum(sums, axis=1)[:, :-1]
+        if self.weighted:
+            weights = np.append(weights[1:-1], weights[-1] + self._faded(self.trials[-1]))
+            for j in range(self.trials.size - 2, -1, -1):
+                weights[j] += weights[j + 1] * math.exp(self.trials[j] - self.trials[j + 1])
+            self.sums = np.vstack([self.sums, weights])
+        return np.concatenate([self.sums.ravel(), highest, -lowest])
+
+    def _faded(self, x: float) -> float:
+        return self.beyond * math.exp(x - self.high) if self.beyond > 0.0 else 0.0
+
+    def merged(self, messages: Float) -> Float:
+        size = self.sums.size
+        return np.concatenate([messages[:, :size].sum(axis=0), messages[:, size:].max(axis=0)])
+
+    def narrow(self, merged: Float, target: float) -> tuple[Float | None, Float | None]:
+        """Decide all rows outside of the cell of the border. The sums at the trials before and behind it."""
+        sums, count = merged[: self.sums.size].reshape(self.sums.shape), self.trials.size
+        highest, lowest = merged[self.sums.size :].reshape(2, count + 1)
+        enough = (sums[0] + sums[-1] if self.weighted else sums[0]) >= target
+        cell = int(np.argmax(enough)) if enough.any() else count
+        self.first, self.last = -float(lowest[cell]), float(highest[cell])
+        stays = np.searchsorted(self.trials, self.keys) == cell
+        before, behind = self.trials[cell - 1] if cell > 0 else -math.inf, None
+        if cell > 0:
+            self.below = self.sums[: len(self.parts), cell - 1].copy()
+        if cell < count:
+            behind = np.append(sums[:, cell], self.trials[cell])
+            if self.weighted:
+                self.beyond, self.high = float(self.sums[-1, cell]), float(self.trials[cell])
+        self.keys, self.parts = self.keys[stays], self.parts[:, stays]
+        self.logs = self.logs[stays] if self.weighted else self.logs
+        self.rounds += 1
+        return np.append(sums[:, cell - 1], before) if cell > 0 else None, behind
+
+    def go_on_at(self, trial: float) -> None:
+        """Try a place next, and others evenly; a single one is halfway in every third round, so that there are few."""
+        width = self.last - self.first
+        if not math.isfinite(trial) or (self.tries == 1 and self.rounds % 3 == 0):
+            trial = self.first + 0.5 * width
+        evenly = self.first + width * np.arange(self.tries - 1) / max(1, self.tries - 1)
+        self.trials = np.unique(np.append(evenly, trial))
+
+    def start_at(self, guess: Guess) -> None:
+        """Try a guess first, and places around it."""
+        around = LADDER * guess.change if self.tries > 1 and 0.0 < guess.change < math.inf else np.zeros(1)
+        self.trials = np.unique(guess.at + around)
+
+
+class _Nearest(_Search):
+    """The smallest key at which the caps reach a target; between two places their sum is taken to grow evenly."""
+
+    def __init__(self, request: Least, tries: int) -> None:
+        t, cap = request.t, request.cap
+        super().__init__(t, np.stack([cap, cap * t]), None, tries)
+        self.total, self.target = request.total, request.total * (1.0 - ROUNDING)
+        self.short, self.moment, self.enough = 0.0, 0.0, math.inf  # caps and moment below `first`, caps up to `last`
+        if request.guess.known:
+            self.start_at(request.guess)
+
+    def hear(self, merged: Float) -> None:
+        before, behind = self.narrow(merged, self.target)
+        if before is not None:
+            self.short, self.moment = before[:2].tolist()
+        if behind is not None:
+            self.enough = float(behind[0])
+        self.closed = not self.first < self.last or self.rounds >= MOST_ROUNDS
+        width, missing = self.last - self.first, self.target - self.short
+        self.go_on_at(
+            self.first + (width * missing / (self.enough - self.short) if self.enough < math.inf else math.inf)
+        )
+        inside = self.trials[self.trials < self.last]  # about which all is known
+        self.trials = inside if inside.size else np.array([self.first])
+
+    def answer(self) -> tuple[float, float]:
+        return self.moment + (self.total - self.short) * self.last, self.last
+
+
+class _Shift(_Search):
+    """The shift at which the rows cut at their caps and the weights of the others have the sum 1.
+
+    A row is cut from the shift ``log_cap - log`` on, its key. As long as no key is passed, the others are scaled by one
+    factor: this is the step of the paper's loop, and of Newton's method for a concave function. Without a guess the
+    first trial is the shift at which the weights alone have the sum 1.
+    """
+
+    def __init__(self, logs: Float, log_caps: Float, values: Float | None, guess: Guess, tries: int) -> None:
+        caps = np.exp(log_caps)
+        super().__init__(log_caps - logs, np.stack([caps] if values is None else [caps, values]), logs, tries)
+        self.opening = None if guess.known else _Normaliser(logs)
+        if guess.known:
+            self.start_at(guess)
+        self.capped, self.value, self.shift = 0.0, 0.0, math.nan
+
+    def message(self) -> Float:
+        return super().message() if self.opening is None else self.opening.message()
+
+    def merged(self, messages: Float) -> Float:
+        return super().merged(messages) if self.opening is None else self.opening.merged(messages)
+
+    def hear(self, merged: Float) -> None:
+        if self.opening is not None:
+            self.opening.hear(merged)
+            self.trials, self.opening = np.array([self.opening.answer()]), None
             return
-        reached = np.flatnonzero(least >= self.target)
-        stop = int(reached[0]) if reached.size else trials.size
-        missed = np.flatnonzero(most[:stop] < self.target)
-        self._cut(
-            float(trials[missed[-1]]) if missed.size else -math.inf,
-            float(trials[stop]) if stop < trials.size else self.high,
-        )
-        self.closed = bool(messages[:, 0, 1].all())
-        self.guess = None
+        before, behind = self.narrow(merged, 1.0)
+        shift = -math.inf
+        for sums, from_below in ((before, True), (behind, False)):
+            if sums is not None:
+                capped, value, free, x = sums[0], sums[len(self.parts) - 1], sums[-2], sums[-1]
+                step = math.log((1.0 - capped) / free) if capped < 1.0 and free > 0.0 else math.inf
+                shift = x + step if capped < 1.0 else -math.inf
+                self.capped, self.value, self.shift = float(capped), float(value), float(shift)
+                if self.shift <= self.first if from_below else self.shift >= self.last:
+                    self.closed = True
+                    return
+        if self.first < self.last and self.rounds < MOST_ROUNDS:
+            self.go_on_at(self.shift if self.first < self.shift < self.last else math.inf)
+        elif before is None and self.rounds < MOST_ROUNDS:  # what the only key counts for below it is not known yet
+            self.trials = np.array([math.nextafter(self.last, -math.inf)])
+        else:  # rounding: the border is that key
+            self.shift, self.closed = self.last, True
 
-    def _cut(self, low: float, high: float) -> None:
-        """Decide the rows that are not between the ends; those beyond the names at once, if the ends are within."""
-        sums = self.sums
-        if sums is not None and sums.first <= low and high <= sums.last:
-            self.capped += float(sums.caps[0])
-            self.value += sums.value
-            self._lower(sums.last, float(sums.weights[-1]))
-            self.rows = self.rows.some(sums.inside)
-        before, beyond = self.rows.keys <= low, self.rows.keys >= high
-        self.capped += float(self.rows.caps[before].sum())
-        if self.rows.values.size:
-            self.value += float(self.rows.values[before].sum())
-        self._lower(high, float(np.exp(self.rows.logs[beyond] + high).sum()) if self.rows.logs.size else 0.0)
-        self.rows = self.rows.some(np.flatnonzero(~(before | beyond)))
-
-    def _lower(self, high: float, weights: float) -> None:
-        """Move the upper end to `high`; rows between have these weights there."""
-        self.free = weights + (self.free * math.exp(high - self.high) if self.free > 0.0 else 0.0)
-        self.high = high
-
-
-class _Candidates(NamedTuple):
-    """Rows that may be the border. Logarithms and values are empty if there are none."""
-
-    keys: Float
-    caps: Float
-    logs: Float
-    values: Float
-
-    def some(self, rows: slice | Index) -> _Candidates:
-        return _Candidates(*(part[rows] if part.size else part for part in self))
-
-
-class _SumsBetween(NamedTuple):
-    """Sums between names, and the rows from the first name to the last."""
-
-    caps: Float  # before the first, from each to the next, and beyond
-    equal: Float  # caps on each name
-    weights: Float  # from each to the next, at the shift there
-    value: float  # before the first
-    inside: Index
-    first: float
-    last: float
-
-
-def _sums_between(names: Float, keys: Float, caps: Float, logs: Float, values: Float) -> _SumsBetween:
-    if not names.size:
-        return _SumsBetween(
-            np.zeros(1), np.zeros(0), np.zeros(0), 0.0, np.zeros(0, dtype=np.int64), math.inf, -math.inf
-        )
-    return _SumsBetween(*_add_between(names, keys, caps, logs, values), float(names[0]), float(names[-1]))
+    def answer(self) -> float:
+        return self.shift
 
 
 @compiled
@@ -383,42 +452,23 @@ def least(t: Float, cap: Float, total: float) -> tuple[float, float]:
 
 
 @compiled
-def _add_between(
-    names: Float, keys: Float, caps: Float, logs: Float, values: Float
-) -> tuple[Float, Float, Float, float, Index]:
-    """The sums between names: one pass, in which rows before the first and beyond the last cost little."""
-    count = names.shape[0]
-    first, last = names[0], names[count - 1]
-    between, equal, weights = np.zeros(count + 1), np.zeros(count), np.zeros(count)
-    inside = np.empty(keys.shape[0], dtype=np.int64)
-    size, before, value, beyond, rest = 0, 0.0, 0.0, 0.0, 0.0
+def _add_up(keys: Float, parts: Float, logs: Float, trials: Float) -> tuple[Float, Float, Float, Float]:
+    """Of the keys up to the first trial, from each to the next, and beyond: sums, weights at the trial before, ends."""
+    count = trials.shape[0]
+    sums, weights = np.zeros((parts.shape[0], count + 1)), np.zeros(count + 1)
+    highest, lowest = np.full(count + 1, -np.inf), np.full(count + 1, np.inf)
     for i in range(keys.shape[0]):
-        if keys[i] < first:
-            before += caps[i]
-            if values.shape[0] > 0:
-                value += values[i]
-        elif keys[i] >= last:
-            beyond += caps[i]
-            if keys[i] == last:
-                equal[count - 1] += caps[i]
-            if logs.shape[0] > 0:
-                rest += math.exp(logs[i] + last)
-        else:
-            inside[size] = i
-            size += 1
-    between[0], between[count], weights[count - 1] = before, beyond, rest
-    for k in range(size):
-        i = inside[k]
-        low, high = 1, count - 1  # how many names are at most the key
+        low, high = 0, count  # how many trials are below the key
         while low < high:
             middle = (low + high) // 2
-            if names[middle] <= keys[i]:
+            if trials[middle] < keys[i]:
                 low = middle + 1
             else:
                 high = middle
-        between[low] += caps[i]
-        if names[low - 1] == keys[i]:
-            equal[low - 1] += caps[i]
-        if logs.shape[0] > 0:
-            weights[low - 1] += math.exp(logs[i] + names[low - 1])
-    return between, equal, weights, value, inside[:size].copy()
+        for part in range(parts.shape[0]):
+            sums[part, low] += parts[part, i]
+        if logs.shape[0] > 0 and low > 0:
+            weights[low] += math.exp(logs[i] + trials[low - 1])
+        highest[low] = max(highest[low], keys[i])
+        lowest[low] = min(lowest[low], keys[i])
+    return sums, weights, highest, lowest

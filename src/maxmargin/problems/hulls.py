@@ -18,6 +18,7 @@ all clients call the same methods, which say the same to all.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
@@ -27,7 +28,7 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.rounding import growth
-from maxmargin.numerics.selection import Least, settled
+from maxmargin.numerics.selection import NO_GUESS, Guess, Least, settled
 from maxmargin.operators import Rows, Sharded
 from maxmargin.operators.rows import dense64
 from maxmargin.problems.point import UNKNOWN, Certificate, ConvexProblem, Point, Status
@@ -177,14 +178,21 @@ class HullDistance(ConvexProblem):
         (_, first), (_, last) = settled(self.communicator, self.nearest(z))
         return first, -last
 
-    def nearest(self, z: Float) -> list[Least]:
-        """The rows of both classes that border on the street, as requests for `settled`."""
-        return [Least(self.y[side] * z[side], self.cap[side], self.total, self.hard) for side in self.sides]
+    def nearest(self, z: Float, guesses: Sequence[Guess] = (NO_GUESS, NO_GUESS)) -> list[Least]:
+        """The rows of both classes that border on the street, as requests for `settled`; perhaps near some guesses."""
+        return [
+            Least(self.y[side] * z[side], self.cap[side], self.total, self.hard, guess)
+            for side, guess in zip(self.sides, guesses, strict=True)
+        ]
 
-    def extreme(self, z: Float) -> Float:
-        """The ``a`` for which ``z.a`` is smallest: a vertex of the reduced hull on either side of the street."""
+    def extreme(self, z: Float, borders: Sequence[float] | None = None) -> Float:
+        """The ``a`` for which ``z.a`` is smallest: a vertex of the reduced hull on either side of the street.
+
+        The borders of the street are found unless they are known already.
+        """
         nearest = self.nearest(z)
-        borders = [border for _, border in settled(self.communicator, nearest)]
+        if borders is None:
+            borders = [border for _, border in settled(self.communicator, nearest)]
         caps = [
             (own.cap[own.t < at].sum(), own.cap[own.t == at].sum()) for own, at in zip(nearest, borders, strict=True)
         ]

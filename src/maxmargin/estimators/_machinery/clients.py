@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from maxmargin.communicators import Counting
+from maxmargin.communicators import Counting, Star
 from maxmargin.communicators.agreement import Refused, allgather_texts, refused_together
+from maxmargin.communicators.counting import Engine
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.callbacks import Listeners
 from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
@@ -52,7 +53,7 @@ class Outcome(NamedTuple):
     nus: Float
     largest_nu: float
     solutions: list[Solution]
-    traffic: Float  # of each client: rounds, scalars, bytes, seconds
+    traffic: Float  # of each client: rounds, scalars, bytes, numbers received, seconds
 
 
 class Agreed(NamedTuple):
@@ -114,11 +115,12 @@ class Client:
     def __call__(self, communicator: Communicator, shard: Shard) -> Outcome | Refused:
         """Solve, together with all others."""
         try:
-            return self._fit(Counting(communicator), shard)
+            counting = Counting(cast("Engine", communicator))
+            return self._fit(counting, Star(counting) if self.estimator.topology == "star" else counting, shard)
         except Refused as refusal:
             return refusal
 
-    def _fit(self, communicator: Counting, shard: Shard) -> Outcome:
+    def _fit(self, counting: Counting, communicator: Communicator, shard: Shard) -> Outcome:
         """Agree on what is to be solved, solve it, and tell what all clients know."""
         estimator = self.estimator
         with refused_together(communicator):
@@ -144,8 +146,7 @@ class Client:
             nus, largest_nu = estimator._nus(lambda k: tasks[k].name, sides)
             choose_solver(estimator, plan)
         solved = solve_in_turn(estimator, plan)
-        traffic = communicator.traffic
-        own = np.array([traffic.rounds, traffic.scalars, traffic.bytes, traffic.seconds], dtype=np.float64)
+        own = np.array([*counting.traffic.counters.values(), counting.traffic.seconds])
         return Outcome(
             n_features=rows.n_features,
             n_samples=rows.total_samples,
@@ -156,7 +157,7 @@ class Client:
             nus=nus,
             largest_nu=largest_nu,
             solutions=[_without_local_variables(one.solution) for one in solved],
-            traffic=communicator.inner.allgather(own),
+            traffic=counting.inner.allgather(own),
         )
 
     def _checkpoint(

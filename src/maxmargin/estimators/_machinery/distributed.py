@@ -28,13 +28,14 @@ DISTRIBUTED_CONSTRAINTS: dict[str, list[object]] = {
     **{name: rule for name, rule in FIT_CONSTRAINTS.items() if name != "warm_start"},
     "random_state": ["random_state"],
     "engine": [StrOptions({"auto", "in_process", "mpi", "dask"})],
+    "topology": [StrOptions({"gather", "star"})],
     "n_clients": [Interval(Integral, 1, None, closed="left"), None],
     "round_timeout": [POSITIVE],
     "checkpoint": [str, Path, None],
     "checkpoint_every": [Interval(Real, 0, None, closed="left")],
     "on_failure": [StrOptions({"raise", "restart"})],
 }
-TRAFFIC = ("rounds", "scalars", "bytes", "seconds")
+TRAFFIC = ("rounds", "scalars", "bytes", "received", "seconds")
 
 
 class DistributedMachine(LinearMachine):

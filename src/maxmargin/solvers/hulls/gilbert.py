@@ -37,7 +37,7 @@ class Gilbert(PointPairSolver):
 
     def step(self, problem: HullDistance, state: PointPair) -> None:
         """Towards two vertices."""
-        vertex = problem.extreme(state.p)
+        vertex = problem.extreme(state.p, [border.at for border in state.borders])
         u = problem.operator.adjoint(vertex)
         state.passes += problem.operator.adjoint_passes(vertex)
         gain, length = float(state.v @ (state.v - u)), float((state.v - u) @ (state.v - u))

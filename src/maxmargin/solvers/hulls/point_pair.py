@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin.numerics.selection import NO_GUESS, Guess, settled
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Float
@@ -34,6 +35,7 @@ class PointPair(State):
     width: float = -math.inf  # of the best street so far
     distance: float = math.inf
     next_proof: int = FIRST_PROOF
+    borders: tuple[Guess, Guess] = (NO_GUESS, NO_GUESS)  # of the street along ``v``, as `HullDistance.nearest` has them
     stuck: bool = False
 
     @classmethod
@@ -53,7 +55,9 @@ class PointPair(State):
         self.p = problem.operator.apply(self.v)
         self.passes += 1.0
         self.distance, vanishes = float(np.linalg.norm(self.v)), problem.vanishes(self.v)
-        width = problem.street(self.p) / self.distance if self.distance > 0.0 else 0.0
+        (first, border), (second, other) = settled(problem.communicator, problem.nearest(self.p, self.borders))
+        self.borders = self.borders[0].then(border), self.borders[1].then(other)
+        width = (first + second) / self.distance if self.distance > 0.0 else 0.0
         if width > self.width:
             self.width, self.best_w, self.best_p = width, self.v, self.p
         due = self.width <= 0.0 and self.iterations >= self.next_proof

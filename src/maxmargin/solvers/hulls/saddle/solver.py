@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.numerics.capped_simplex import looped_shift
 from maxmargin.numerics.sampling import draw, seeded
-from maxmargin.numerics.selection import Scale, settled
+from maxmargin.numerics.selection import Scale, looped, settled
 from maxmargin.operators import Columns, Rows, Sharded
 from maxmargin.operators.hadamard import RandomisedHadamard
 from maxmargin.operators.rows import is_sparse
@@ -18,7 +17,7 @@ from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Features, Float
 from maxmargin.solvers.hulls.saddle.loops import add_columns, products, relative_entropy, weights_of
-from maxmargin.solvers.hulls.saddle.state import ABSENT, HALVED, Block, SaddleState
+from maxmargin.solvers.hulls.saddle.state import ABSENT, HALVED, Block, SaddleState, moved
 from maxmargin.solvers.solver import Needs, Solver
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -71,7 +70,9 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
 
     Saddle-DSVC is the same with rows spread over clients (`Sharded`). A step on all coordinates is three rounds: the
     sums of the shares (4 numbers), ``v`` (``d + 2``), the street and the regularised one (6). A step on a block is one
-    round of ``4 + 3 B`` numbers, and the gap is looked at as before. Caps add a few rounds for each selection.
+    round of ``4 + 3 B`` numbers, and the gap is looked at as before. With caps the products (``2 B``) are a round of
+    their own, and a selection is usually two or three rounds of 8 numbers; the paper's loop is a round of 4 and one
+    more for each of its projections.
 
     Cost: one iteration is one step: two passes over the rows that take part (``2 B / d`` for blocks) and ``O(n)``.
     Memory ``O(n + d)``, a copy of the matrix by columns for blocks, of some rows for shrinking.
@@ -114,8 +115,6 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
                 return "blocks of coordinates and rotations need the rows in memory"
             if self.hadamard and is_sparse(rows.matrix):
                 return "a rotation would make these sparse rows dense"
-        if not self.selection and problem.communicator.size > 1:
-            return "the paper's loop would need a round for each of its cuts; selection=True needs a few"
         return None
 
     def start(self, problem: HullDistance, warm: Point | None) -> SaddleState:
@@ -286,14 +285,8 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         tops, own_sums = weights_of(logs, signs, weights)
         weights[2] = block.signed
         own = np.concatenate([tops, own_sums, products(columns, J, weights).ravel()])
-        everybody = game.communicator.allgather(own)
-        top = everybody[:, :2].max(axis=0)
-        factors = np.exp(everybody[:, :2] - top)
-        sums = (factors * everybody[:, 2:4]).sum(axis=0)
-        named = everybody[:, 4:].reshape(-1, 3, J.size)
-        first, second = (factors[:, :, None] * named[:, :2]).sum(axis=0) / sums[:, None]
-        block.products = np.stack([first - second, named[:, 2].sum(axis=0)])
-        scales = top + np.log(sums)
+        answer = game.communicator.combined(own, _scales_and_products, 2 + 2 * J.size)
+        scales, block.products = answer[:2], answer[2:].reshape(2, J.size)
         state.logs = self._representable(np.where(signs > 0.0, logs - scales[0], logs - scales[1]))
         state.logs[signs == 0.0] = ABSENT
         first_scale, second_scale = np.exp(tops - scales)
@@ -302,11 +295,14 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
     def _projected(self, state: SaddleState, logs: Float) -> Float:
         """The logarithms of shares in proportion to ``exp(logs)``, cut at the caps, of sum 1 in each class."""
         game, out = state.game, np.full(logs.size, ABSENT)
+        own_logs, log_caps = ([part[side] for side in game.sides] for part in (logs, state.log_caps))
         if game.hard or self.selection:
-            scales = [Scale(logs[side], state.log_caps[side], game.hard) for side in game.sides]
-            shifts = settled(game.communicator, scales)
+            cases = zip(own_logs, log_caps, state.guesses(state.shifts), strict=True)
+            scales = [Scale(own, caps, game.hard, guess) for own, caps, guess in cases]
+            shifts = settled(game.communicator, scales, state.tries)
         else:
-            shifts = [looped_shift(logs[side], state.log_caps[side]) for side in game.sides]
+            shifts = looped(game.communicator, own_logs, log_caps)
+        state.shifts = moved(state.shifts, shifts)
         for side, shift in zip(game.sides, shifts, strict=True):
             own = logs[side] + shift
             out[side] = self._representable(own if game.hard else np.minimum(own, state.log_caps[side]))
@@ -326,7 +322,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         if not state.complete:
             z = state.rows.apply(state.w)
             state.passes += 1.0
-        nearest = settled(problem.communicator, problem.nearest(z))
+        nearest = settled(problem.communicator, problem.nearest(z, state.guesses(state.borders)))
         if not state.complete:
             street, size = sum(value for value, _ in nearest) / problem.total, float(np.linalg.norm(state.w))
             if street > state.width * size:
@@ -340,7 +336,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         logs = np.full(problem.y.size, ABSENT)
         logs[state.members] = state.logs
         stays, t = logs > (-far if progress else ABSENT), problem.y * z
-        for side, count, (_, border), edge in zip(problem.sides, problem.sizes, nearest, state.edges, strict=True):
+        for side, count, (_, border), edge in zip(problem.sides, problem.sizes, nearest, state.borders[0], strict=True):
             beyond = t[side] - border
             stays[side] |= t[side] <= edge + band
             share = np.minimum(np.log(problem.cap[side] / problem.total), -math.log(count)) - NEWCOMER
@@ -355,6 +351,16 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
             state.choose(problem, members)
             state.logs = self._projected(state, logs[members])
             state.begin_anew()
+
+
+def _scales_and_products(everybody: Float) -> Float:
+    """Of all clients: the logarithms of the sums of the weights of both classes, and the products with the shares."""
+    top = everybody[:, :2].max(axis=0)
+    factors = np.exp(everybody[:, :2] - top)
+    sums = (factors * everybody[:, 2:4]).sum(axis=0)
+    named = everybody[:, 4:].reshape(len(everybody), 3, -1)
+    first, second = (factors[:, :, None] * named[:, :2]).sum(axis=0) / sums[:, None]
+    return np.concatenate([top + np.log(sums), first - second, named[:, 2].sum(axis=0)])
 
 
 def _local(rows: Features) -> Features:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.numerics.selection import Request, SoftLeast, settled
+from maxmargin.numerics.selection import TRIES, Guess, Request, SoftLeast, settled
 from maxmargin.operators import Columns
 from maxmargin.operators.hadamard import RandomisedHadamard
 from maxmargin.problems.hulls import HullDistance
@@ -59,6 +59,11 @@ class SaddleState(State):
     p: Float = field(init=False)
     v_before: Float = field(init=False)
     p_before: Float = field(init=False)
+    # Of either class, each with its last change: by how much logarithms of shares were shifted, the same of the
+    # regularised problem, and the edges in scores of the street between the rows that take part.
+    shifts: Float = field(init=False)
+    soft_shifts: Float = field(init=False)
+    borders: Float = field(init=False)
     best_w: Float = field(init=False)
     best_z: Float = field(init=False)
     best_members: Index = field(init=False)
@@ -69,7 +74,6 @@ class SaddleState(State):
     radius: float = 0.0  # of the rows around the middle; for blocks, of the rows within a block
     gap: float = math.inf  # of the present pair, not scaled
     regularised_gap: float = math.inf  # the same with gamma
-    edges: tuple[float, float] = (0.0, 0.0)  # of the street between the rows that take part, in scores of either class
     width: float = -math.inf  # of the best street
     distance: float = math.inf  # of the best points
     lost: bool = False  # whether the steps have left the range of float64
@@ -86,11 +90,21 @@ class SaddleState(State):
         self.w = self.v = self.v_before = self.best_w = np.zeros(self.rows.n_features)
         self.logs = self.z = self.p = self.p_before = self.best_z = self.best_shares = np.zeros(self.members.size)
         self.best_members = self.members
+        self.shifts = self.soft_shifts = self.borders = np.full((2, 2), math.nan)
 
     @property
     def a(self) -> Float:
         """Signed shares."""
         return self.game.y * np.exp(self.logs)
+
+    @property
+    def tries(self) -> int:
+        """Places that clients try at a time: one, as little as they can send, where steps are as small."""
+        return TRIES if self.block is None else 1
+
+    def guesses(self, known: Float) -> list[Guess]:
+        """Where numbers of both classes may be next."""
+        return [Guess(at, change) for at, change in known.T.tolist()]
 
     @property
     def complete(self) -> bool:
@@ -161,14 +175,17 @@ class SaddleState(State):
         at this one; what is known of the rows that take part, and the best of both if all rows do.
         """
         distance, size = float(np.linalg.norm(self.v)), float(np.linalg.norm(self.w))
-        requests: list[Request[Any]] = [*self.game.nearest(self.z)]
+        requests: list[Request[Any]] = [*self.game.nearest(self.z, self.guesses(self.borders))]
         if regularised and self.gamma > 0.0:
-            t = self.game.y * self.z
-            sides = self.game.sides
-            requests += [SoftLeast(t[side], self.log_caps[side], self.gamma, self.game.hard) for side in sides]
-        (first, edge), (second, other_edge), *soft = settled(self.game.communicator, requests)
-        street, self.edges = first + second, (edge, other_edge)
-        self.regularised_gap = 0.5 * (distance**2 + size**2) + self.gamma * self.entropy - sum(soft)
+            t, hard = self.game.y * self.z, self.game.hard
+            for side, shift in zip(self.game.sides, self.guesses(self.soft_shifts), strict=True):
+                requests.append(SoftLeast(t[side], self.log_caps[side], self.gamma, hard, shift))
+        (first, edge), (second, other_edge), *soft = settled(self.game.communicator, requests, self.tries)
+        street, self.borders = first + second, moved(self.borders, [edge, other_edge])
+        self.soft_shifts = moved(self.soft_shifts, [shift for _, shift in soft]) if soft else self.soft_shifts
+        self.regularised_gap = (
+            0.5 * (distance**2 + size**2) + self.gamma * self.entropy - sum(value for value, _ in soft)
+        )
         width = street / size if size > 0.0 else 0.0
         self.gap = 0.5 * distance**2 + 0.5 * size**2 - street
         self.inner_width, self.inner_distance = max(self.inner_width, width), min(self.inner_distance, distance)
@@ -212,6 +229,12 @@ class SaddleState(State):
         if common is not None:
             self.distance = 0.0
             self.best_members, self.best_shares = np.arange(problem.y.size), np.abs(common) / problem.total
+
+
+def moved(before: Float, now: list[float]) -> Float:
+    """Numbers of both classes, with how far they have moved."""
+    at = np.array(now)
+    return np.stack([at, np.abs(at - before[0])])
 
 
 def _relative(width: float, distance: float) -> float:
