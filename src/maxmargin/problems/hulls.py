@@ -25,7 +25,6 @@ from typing import cast
 
 import numpy as np
 
-from maxmargin._jit import compiled
 from maxmargin.communicators import ALONE
 from maxmargin.numerics.rounding import growth
 from maxmargin.numerics.selection import NO_GUESS, Guess, Least, settled
@@ -186,22 +185,21 @@ class HullDistance(ConvexProblem):
         ]
 
     def extreme(self, z: Float, borders: Sequence[float] | None = None) -> Float:
-        """The ``a`` for which ``z.a`` is smallest: a vertex of the reduced hull on either side of the street.
+        """An ``a`` for which ``z.a`` is smallest: a vertex of the reduced hull on either side of the street.
 
-        The borders of the street are found unless they are known already.
+        The borders of the street are found unless they are known already. Rows on a border share what is missing in
+        proportion to their caps: if there are several, it is a point of the face that they span.
         """
         nearest = self.nearest(z)
         if borders is None:
             borders = [border for _, border in settled(self.communicator, nearest)]
-        caps = [
-            (own.cap[own.t < at].sum(), own.cap[own.t == at].sum()) for own, at in zip(nearest, borders, strict=True)
-        ]
-        everybody = self.communicator.allgather(np.array(caps))
-        a = np.zeros(self.y.size)
-        for k, (side, own, border) in enumerate(zip(self.sides, nearest, borders, strict=True)):
-            earlier = everybody[: self.communicator.rank, k, 1].sum()  # on the border, in the order of the clients
-            missing = self.total - everybody[:, k, 0].sum() - earlier
-            a[side] = self.y[side] * _filled(own.t, own.cap, max(float(missing), 0.0), border)
+        closer = [own.t < at for own, at in zip(nearest, borders, strict=True)]
+        on = [own.t == at for own, at in zip(nearest, borders, strict=True)]
+        caps = [[own.cap[k].sum(), own.cap[j].sum()] for own, k, j in zip(nearest, closer, on, strict=True)]
+        a, sums = np.zeros(self.y.size), self.communicator.allreduce(np.array(caps)).tolist()
+        for side, own, k, j, (full, room) in zip(self.sides, nearest, closer, on, sums, strict=True):
+            part = min(max(self.total - full, 0.0) / room, 1.0) if room > 0.0 else 0.0
+            a[side] = self.y[side] * own.cap * (k + part * j)
         return a
 
     def equal_shares(self) -> Float:
@@ -305,16 +303,3 @@ class HullDistance(ConvexProblem):
         bounded = (np.abs(move) >= distance) & (move != 0.0)
         reach = -self.largest(-float((distance[bounded] / np.abs(move[bounded])).min(initial=np.inf)))
         return change, 1.0 if reach > 1.0 else MOST_OF_THE_WAY * reach, 3.0 + self.operator.gram_passes(room)
-
-
-@compiled
-def _filled(t: Float, cap: Float, missing: float, border: float) -> Float:
-    """All that is allowed where ``t`` is below the border, and what is missing on it, in the order of the rows."""
-    b = np.zeros(t.shape[0])
-    for i in range(t.shape[0]):
-        if t[i] < border:
-            b[i] = cap[i]
-        elif t[i] == border:
-            b[i] = min(cap[i], missing)
-            missing -= b[i]
-    return b
