@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin.communicators import Counting, run_in_process
-from maxmargin.numerics.selection import TRIES, Guess, Least, Scale, SoftLeast, looped, settled
+from maxmargin.numerics.inquiries import Guess
+from maxmargin.numerics.selection import TRIES, Least, Scale, SoftLeast, looped, settled
 
 
 def requests_of(t, caps, gamma=0.3):

@@ -29,10 +29,9 @@ T = TypeVar("T")
 Collective = Literal["allgather", "gather", "allreduce", "broadcast"]
 Answer = dict[Literal["array", "error"], Float | Exception]
 
-NOTHING = np.empty(0)
-GLANCE = 0.5  # seconds after which the watchdog looks again whether all workers are there
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 LARGEST_KEPT = 2**25  # bytes, the most that the C library allows
+GLANCE = 0.5  # seconds after which the watchdog looks again whether all workers are there
 GRACE = 5.0  # seconds for a message on its way, and for the others to end after an error
 
 
@@ -63,7 +62,7 @@ class Meeting:
         """What the collective gives for the arrays that all clients bring in round ``number``, or an error."""
         try:
             outcome = await self._outcome_of(rank, number, collective, x)
-            return {"array": NOTHING if collective == "gather" and rank > 0 else outcome}
+            return {"array": outcome[:0] if collective == "gather" and rank > 0 else outcome}
         except Exception as error:  # raised by the one who asked
             return {"error": error}
 
@@ -126,11 +125,12 @@ class Meeting:
 class DaskCommunicator(Gathering):
     """One of several clients that are tasks of a Dask cluster; made by :func:`run_on_dask`."""
 
+    sums_elsewhere = True  # where the clients meet
+
     def __init__(self, rank: int, size: int, place: str, name: str, timeout: float) -> None:
         from distributed import get_worker
 
-        self.rank, self.size = rank, size
-        self.timeout = timeout
+        self.rank, self.size, self.timeout = rank, size, timeout
         self._worker = get_worker()
         self._place, self._name = place, name
         self._round = 0
@@ -151,10 +151,6 @@ class DaskCommunicator(Gathering):
     def broadcast(self, x: Float) -> Float:
         """The array of rank 0, who alone sends something."""
         return self._meet("broadcast", x if self.rank == 0 else None)
-
-    def handed_by_sums(self, numbers: int) -> int:
-        """The sum, which is formed where the clients meet."""
-        return numbers
 
     def _meet(self, collective: Collective, x: Float | None) -> Float:
         from distributed.utils import sync

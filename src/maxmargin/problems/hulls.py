@@ -26,8 +26,9 @@ from typing import cast
 import numpy as np
 
 from maxmargin.communicators import ALONE
+from maxmargin.numerics.inquiries import NO_GUESS, Guess
 from maxmargin.numerics.rounding import growth
-from maxmargin.numerics.selection import NO_GUESS, Guess, Least, settled
+from maxmargin.numerics.selection import Least, settled
 from maxmargin.operators import Rows, Sharded
 from maxmargin.operators.rows import dense64
 from maxmargin.problems.point import UNKNOWN, Certificate, ConvexProblem, Point, Status

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.numerics.selection import NO_GUESS, Guess, settled
+from maxmargin.numerics.inquiries import NO_GUESS, Guess
+from maxmargin.numerics.selection import settled
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Float

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.numerics.selection import TRIES, Guess, Request, SoftLeast, settled
+from maxmargin.numerics.inquiries import Guess
+from maxmargin.numerics.selection import TRIES, Request, SoftLeast, settled
 from maxmargin.operators import Columns
 from maxmargin.operators.hadamard import RandomisedHadamard
 from maxmargin.problems.hulls import HullDistance
