@@ -40,14 +40,8 @@ class Lasso(ElasticNet):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Coefficients.
-    intercept_ : float or ndarray of shape (n_targets,)
-        Intercept.
-    shrunken_coef_, shrunken_intercept_
-        With `debias`, coefficients and intercept before they were fitted again.
-    dual_gap_ : float or ndarray of shape (n_targets,)
-        The certified gap, in units of what is minimised.
+    coef_, intercept_, shrunken_coef_, shrunken_intercept_, dual_gap_
+        As in `ElasticNet`.
     sparse_coef_, n_iter_, n_features_in_, feature_names_in_
         As in scikit-learn.
     solution_, solutions_, duality_gap_, objective_, dual_objective_, status_

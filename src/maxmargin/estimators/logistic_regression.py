@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_expit, log_softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
@@ -22,14 +21,15 @@ from maxmargin.estimators._machinery.linear import (
     LINEAR_CONSTRAINTS,
     LinearClassifier,
 )
+from maxmargin.estimators._machinery.logistic import LogisticProbabilities
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
 from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.loop.minimize import Callback
-from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike, Rows
+from maxmargin.operators import ChunkedMatrix, Matrix, Rows
 from maxmargin.parts.losses import Logistic
 from maxmargin.problems.softmax import SoftmaxProblem
-from maxmargin.protocols import Array, Float, LocalRows, Operator
+from maxmargin.protocols import Array, LocalRows, Operator
 from maxmargin.solvers import DualCoordinate, SoftmaxNewton
 from maxmargin.solvers.choice import AnyProblem, Choice, choose
 
@@ -37,7 +37,7 @@ from maxmargin.solvers.choice import AnyProblem, Choice, choose
 SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
 
 
-class LogisticRegression(LinearClassifier):
+class LogisticRegression(LogisticProbabilities, LinearClassifier):
     """Logistic regression with an L2, L1 or elastic-net penalty.
 
     Minimises, for two classes,
@@ -140,44 +140,6 @@ class LogisticRegression(LinearClassifier):
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self._store(locals())
-
-    def predict_proba(self, X: MatrixLike) -> Float:
-        """Probabilities of the classes.
-
-        They are those of the model: the logistic function of the score of two classes, the softmax of the scores of
-        more, and for ``multi_class="ovr"`` the logistic functions of the scores, divided by their sum.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of `classes_`.
-
-        """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    def predict_log_proba(self, X: MatrixLike) -> Float:
-        """Logarithms of the probabilities of the classes, computed without them: finite where these underflow.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Logarithms in the order of `classes_`.
-
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.asarray(log_expit(np.column_stack([-scores, scores])))
-        return np.asarray(log_softmax(scores if self._all_at_once else log_expit(scores), axis=1))
 
     @property
     def _all_at_once(self) -> bool:

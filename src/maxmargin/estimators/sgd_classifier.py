@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 
 from maxmargin.estimators._machinery import check, multiclass
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearClassifier
+from maxmargin.estimators._machinery.logistic import LogisticProbabilities
 from maxmargin.estimators._machinery.stochastic import (
     CLASSIFICATION_LOSSES,
     STOCHASTIC_CONSTRAINTS,
@@ -22,19 +22,9 @@ from maxmargin.estimators._machinery.stochastic import (
 )
 from maxmargin.loop.minimize import Callback
 from maxmargin.operators import MatrixLike
-from maxmargin.protocols import Float
 
 
-def _has_probabilities(estimator: SGDClassifier) -> bool:
-    if estimator.loss == "log_loss":
-        return True
-    raise AttributeError(
-        f"SGDClassifier has probabilities with loss='log_loss' only, and this one has {estimator.loss!r}; set it and "
-        f"call fit."
-    )
-
-
-class SGDClassifier(StochasticEstimator, LinearClassifier):
+class SGDClassifier(LogisticProbabilities, StochasticEstimator, LinearClassifier):
     """Linear classifier, fitted by stochastic gradient descent.
 
     Minimises, for every class against the rest,
@@ -200,43 +190,3 @@ class SGDClassifier(StochasticEstimator, LinearClassifier):
                 s = s * check.class_weights(self.class_weight, self.classes_, codes, s)[codes]
             self._learn(X, y, multiclass.binary_tasks(codes, self.classes_, "ovr", s), s)
         return self
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: MatrixLike) -> Float:
-        """Probabilities of the classes, with ``loss="log_loss"``.
-
-        For two classes they are those of the logistic model; for more, each class's own are divided by their sum.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of `classes_`.
-
-        """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: MatrixLike) -> Float:
-        """Logarithms of the probabilities of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Logarithms in the order of `classes_`.
-
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
-        logs = -np.logaddexp(0.0, -scores)
-        return np.asarray(logs - np.logaddexp.reduce(logs, axis=1)[:, None])

@@ -142,7 +142,7 @@ class ProximalMethod(Solver[Problem, ProximalState]):
         state.passes += 1.0
         for _ in range(MOST_DOUBLINGS):
             steps = state.steps
-            theta = _proximal_step(penalty, columns.penalised, origin + steps * state.v, steps)
+            theta = proximal_step(penalty, columns.penalised, origin + steps * state.v, steps)
             z = columns.apply(theta)
             state.passes += 1.0
             if not checked:
@@ -213,7 +213,7 @@ def _divergence(loss: Loss, y: Float, s: Float, z: Float, a: Float, there: Float
 
 
 @compiled
-def _proximal_step(penalty: Penalty, penalised: int, theta: Float, steps: Float) -> Float:
+def proximal_step(penalty: Penalty, penalised: int, theta: Float, steps: Float) -> Float:
     """The proximal step of the penalty from ``theta``; coefficients without a penalty stay."""
     out = theta.copy()
     for j in range(penalised):

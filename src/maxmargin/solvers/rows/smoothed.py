@@ -14,6 +14,7 @@ from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.rounding import dual_excess
 from maxmargin.protocols import Float, Loss, Penalty
+from maxmargin.solvers.rows.proximal_steps import proximal_step
 from maxmargin.solvers.solver import Needs, Solver, State
 
 ROUND_WORK = 20_000_000  # multiplications per round: some ten milliseconds. Plateaus of L1 outlast shorter rounds
@@ -117,7 +118,7 @@ class Smoothed(Solver[Problem, "SmoothedState"]):
         state.passes += 1.0
         for _ in range(100):
             steps = state.steps
-            theta = _proximal_step(problem.penalty, penalised, origin + steps * v, steps)
+            theta = proximal_step(problem.penalty, penalised, origin + steps * v, steps)
             z = state.columns.apply(theta)
             state.passes += 1.0
             a_there, value_there = _respond(problem.loss, state.centre, problem.y, problem.s, z, q)
@@ -249,15 +250,6 @@ def _respond(loss: Loss, centre: Float, y: Float, s: Float, z: Float, q: Float) 
             else:
                 value[i] = s[i] * loss.value(z[i], y[i])
     return a, value
-
-
-@compiled
-def _proximal_step(penalty: Penalty, penalised: int, theta: Float, steps: Float) -> Float:
-    """The proximal step of the penalty from ``theta``; coefficients without a penalty stay."""
-    out = theta.copy()
-    for j in range(penalised):
-        out[j] = penalty.prox(theta[j], steps[j], j)
-    return out
 
 
 @compiled
