@@ -6,7 +6,7 @@ JOBS ?= 2
 PEERS := $(abspath $(VENV))/peers
 TO_FOLDER := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target
 
-.PHONY: demo test lint check bench bench-kernels bench-linear peers attack bench-saddle bench-clients figures clean
+.PHONY: demo test lint check bench bench-kernels bench-linear bench-leastsquares peers attack bench-saddle bench-clients figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -48,6 +48,9 @@ peers: $(VENV)/installed-bench
 	-test -d $(PEERS)/liblinear-multicore || $(TO_FOLDER) $(PEERS)/liblinear-multicore liblinear-multicore
 	-test -d $(PEERS)/sklearn-contrib-lightning || { $(TO_FOLDER) $(PEERS)/tools cython "setuptools<80" wheel && \
 	PYTHONPATH=$(PEERS)/tools $(TO_FOLDER) $(PEERS)/sklearn-contrib-lightning --no-build-isolation sklearn-contrib-lightning; }
+
+bench-leastsquares: $(VENV)/installed-bench ## LASSO, elastic net, ridge: make bench-leastsquares [DATA=DIR]
+	$(BIN)/python benchmarks/leastsquares.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
 bench-saddle: $(VENV)/installed-bench ## the distance of two hulls, hard margin and nu-SVM: make bench-saddle DATA=DIR
 	$(BIN)/python benchmarks/saddle.py $(if $(DATA),--data $(DATA)) $(ARGS)

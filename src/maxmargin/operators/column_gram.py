@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from maxmargin._jit import compiled
+from maxmargin._jit import compiled, compiled_in_place
 from maxmargin.operators.columns import Columns
 from maxmargin.operators.vectors import DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index
@@ -18,14 +18,15 @@ REBUILD = 64, 0.25  # columns that are added before all are sorted by rows again
 
 
 class _ByRows:
-    """Some sparse columns, sorted by rows."""
+    """Some sparse columns, sorted by rows; ``upto`` says, column by column, where each entry's part of its row ends."""
 
     def __init__(self, vectors: SparseVectors, some: Index, n_samples: int) -> None:
         ends = vectors.indptr.view(np.int64)
         entries = int((ends[some + 1] - ends[some]).sum())
         self.starts = np.zeros(n_samples + 1, dtype=np.int64)
         self.columns, self.values = np.empty(entries, dtype=np.int32), np.empty(entries)
-        _by_rows(vectors, some, self.starts, self.columns, self.values)
+        self.upto, self.places = np.empty(entries, dtype=np.int64), np.append(0, np.cumsum(ends[some + 1] - ends[some]))
+        _by_rows(vectors, some, self.starts, self.columns, self.values, self.upto)
 
 
 class ColumnGram:
@@ -105,7 +106,7 @@ class ColumnGram:
         def work(pieces: Iterator[slice]) -> None:
             for some in pieces:
                 for low, high, part in parts:
-                    by_rows = part.starts, part.columns, part.values
+                    by_rows = part.starts, part.columns, part.values, part.upto, part.places
                     _products(vectors, self.W, some.start, some.stop, low, high, self.h, *by_rows, self.G)
 
         pieces = [slice(first, min(first + PIECE, m)) for first in range(start, m, PIECE)]
@@ -147,9 +148,9 @@ def _means(vectors: SparseVectors, some: Index, h: Float, total: float, means: F
 
 
 @compiled
-def _by_rows(vectors: SparseVectors, some: Index, starts: Index, columns: Array, values: Float) -> None:
-    """Sort the entries of some columns by rows, with the columns' positions. Sets: the last three."""
-    indices, indptr = vectors.indices, vectors.indptr
+def _by_rows(vectors: SparseVectors, some: Index, starts: Index, columns: Array, values: Float, upto: Index) -> None:
+    """Sort the entries of some columns by rows, with the columns' positions. Sets: the last four."""
+    indices, indptr, place = vectors.indices, vectors.indptr, 0
     for k in range(some.shape[0]):
         for e in range(indptr[some[k]], indptr[some[k] + 1]):
             starts[indices[e] + 1] += 1
@@ -159,13 +160,14 @@ def _by_rows(vectors: SparseVectors, some: Index, starts: Index, columns: Array,
         for e in range(indptr[some[k]], indptr[some[k] + 1]):
             to = starts[indices[e]]
             columns[to], values[to] = k, vectors.data[e]
-            starts[indices[e]] = to + 1
+            starts[indices[e]] = upto[place] = to + 1
+            place += 1
     for i in range(starts.shape[0] - 1, 0, -1):
         starts[i] = starts[i - 1]
     starts[0] = 0
 
 
-@compiled
+@compiled_in_place
 def _products(
     vectors: SparseVectors,
     W: Index,
@@ -177,19 +179,21 @@ def _products(
     starts: Index,
     columns: Array,
     values: Float,
+    upto: Index,
+    places: Index,
     G: Float,
 ) -> None:
     """Weighted products of the columns at ``start:stop`` with those at ``low:high`` before them, sorted by rows."""
     for a in range(start, stop):
-        row, last = G[a, low:high], a - low
+        row = G[a, low:high]
         row[:] = 0.0
-        for e in range(vectors.indptr[W[a]], vectors.indptr[W[a] + 1]):
+        first, among = np.int64(vectors.indptr[W[a]]), a < high
+        for e in range(first, np.int64(vectors.indptr[W[a] + 1])):
             i = vectors.indices[e]
             x = h[i] * vectors.data[e]
-            others, theirs = columns[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]]
+            end = upto[places[a - low] + e - first] if among else starts[i + 1]
+            others, theirs = columns[starts[i] : end], values[starts[i] : end]
             for k in range(others.shape[0]):
-                if others[k] > last:
-                    break
                 row[np.uint32(others[k])] += x * theirs[k]
 
 
