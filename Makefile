@@ -68,6 +68,9 @@ figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minut
 	$(BIN)/python examples/least_squares.py
 	$(BIN)/python examples/lasso_ridge.py
 	$(BIN)/python examples/stochastic.py
+	$(BIN)/python examples/convergence.py
+	$(BIN)/python examples/pictures.py
+	$(BIN)/python examples/primal_dual.py
 	$(BIN)/python examples/more_data_less_work.py
 	$(BIN)/python examples/communication.py
 

@@ -12,10 +12,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 import zoo
 from maxmargin import SVC, LinearSVC, Problem, hull_distance, kkt_report, minimize
 from maxmargin.estimators._machinery.multiclass import votes
-from maxmargin.operators import Rows
+from maxmargin.operators import KernelGram, Rows
 from maxmargin.parts.losses import Hinge, HuberHinge, SquaredHinge
 from maxmargin.parts.penalties import L2
-from maxmargin.solvers import FISTA, Newton, ProximalGradient
+from maxmargin.solvers import FISTA, Decomposition, Newton, ProximalGradient
 
 
 def overlapping(n=60, d=3, seed=1, apart=0.6):
@@ -277,3 +277,46 @@ def test_votes_of_all_pairs_add_up_and_regions_may_be_ambiguous():
     assert tied.any()
     assert (model.predict(grid[tied]) == 0).all()  # the first of equal votes, as in LIBSVM
     assert (model.predict(grid[~tied]) == count[~tied].argmax(axis=1)).all()
+
+
+# ---- the second seed, and work that is counted -----------------------------------------------------------------------
+
+
+def test_the_entropy_needs_the_optimal_value_and_not_a_ratio():
+    """Items 2-16 and 2-17 with correction E2-3: ``gamma = eps beta / (2 log n)`` is for a beta up to OPT.
+
+    One class at the origin, the other at 0.01, 0.02 (a thousand times) and 1: with the ratio of the distances for beta,
+    the regularised optimum is nearly worthless.
+    """
+    a, eps = np.concatenate([[0.01], np.full(1000, 0.02), [1.0]]), 0.1
+    nearest, log_n = a.min(), math.log(a.size)
+    best = nearest**2 / 2.0
+
+    def value_of_regularised_optimum(beta):
+        gamma = eps * beta / (2.0 * log_n)
+        w = np.linspace(0.0, 1.0, 400_001)
+        # min over shares of w a.eta + gamma H(eta), which is -gamma log sum exp(-w a / gamma)
+        kinds, counts = np.unique(a, return_counts=True)
+        soft = -gamma * np.log((counts * np.exp(-(w[:, None] * (kinds - nearest)) / gamma)).sum(axis=1)) + w * nearest
+        found = w[np.argmax(soft - w**2 / 2.0)]
+        return found * nearest - found**2 / 2.0  # g(w)
+
+    assert value_of_regularised_optimum(best) >= (1.0 - eps) * best
+    assert value_of_regularised_optimum(nearest / a.max()) < 0.5 * best
+
+
+@pytest.mark.parametrize("block", [4, 16])
+def test_a_block_reads_as_many_kernel_rows_as_it_has_variables(block):
+    """Item 0-33: the update of ``Q a`` after a block of ``n_B`` variables takes ``n_B n`` kernel values at most."""
+    X, y = overlapping(n=300)
+    gram = KernelGram(zoo.KERNELS["rbf"][0], X)
+    problem, solver = Problem(gram, y, Hinge(), L2(1.0), np.ones(300)), Decomposition(block_size=block)
+    state = solver.start(problem, None)
+    before = state.counters["kernel_evaluations"]
+    for _ in range(5):
+        blocks = state.iterations
+        state = solver.advance(problem, state, 1)
+        read = state.counters["kernel_evaluations"] - before
+        before = state.counters["kernel_evaluations"]
+        assert read <= (state.iterations - blocks) * block * 300
+    assert before > 0
