@@ -19,7 +19,7 @@ from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import with_callbacks
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS
 from maxmargin.estimators._machinery.linear import LinearMachine
-from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, SeparateColumnsView, Task, View
+from maxmargin.estimators._machinery.plan import ColumnsView, Function, Plan, RowsView, Task, View
 from maxmargin.estimators._machinery.recognise import (
     Constraints,
     plain_columns,
@@ -80,7 +80,7 @@ class LeastSquares(LinearMachine):
         """As rows, then as columns; the other way round where coefficients have bounds."""
         if isinstance(plan.X, ChunkedMatrix):
             return [RowsView(plan.X, plan.workers)]
-        views: list[View] = [RowsView(plan.X, plan.workers), SeparateColumnsView(plan.X, plan.workers)]
+        views: list[View] = [RowsView(plan.X, plan.workers), ColumnsView(plan.X, plan.workers)]
         return views if self._limits(plan.X.shape[1]) is None else views[::-1]
 
     def _least_squares(self, operator: Operator, y: Float, s: Float, alpha: float, intercept: Intercept) -> Problem:

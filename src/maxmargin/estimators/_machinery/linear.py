@@ -18,7 +18,7 @@ from maxmargin.estimators._machinery.estimator import (
     POSITIVE,
     CertifiedEstimator,
 )
-from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, View, regression_tasks
+from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.problems import l1_share, limits_of
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -65,7 +65,7 @@ class LinearMachine(CertifiedEstimator):
         """As rows; as columns first where many coefficients may be zero or at a limit."""
         rows = RowsView(plan.X, plan.workers)
         by_columns = self._by_columns and not isinstance(plan.X, ChunkedMatrix)
-        return [SeparateColumnsView(plan.X, plan.workers), rows] if by_columns else [rows]
+        return [ColumnsView(plan.X, plan.workers), rows] if by_columns else [rows]
 
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""

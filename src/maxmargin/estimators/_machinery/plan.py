@@ -135,7 +135,10 @@ class RowsView:
 
 
 class ColumnsView:
-    """Samples as columns of features; tasks of all samples share them."""
+    """Samples as columns of features; tasks of all samples share them, but not what is known of their products.
+
+    Tasks may be solved side by side, and their results must not depend on which of them was the first.
+    """
 
     def __init__(self, X: Any, workers: Workers | None = None) -> None:
         self.X, self.workers = X, workers
@@ -147,15 +150,9 @@ class ColumnsView:
 
     def of(self, task: Task) -> Columns:
         """The samples of a task."""
-        return self.shared if task.members.size == self.X.shape[0] else Columns(self.X[task.members], self.workers)
-
-
-class SeparateColumnsView(ColumnsView):
-    """The same for tasks that are solved side by side: none sees what the others know of the columns' products."""
-
-    def of(self, task: Task) -> Columns:
-        """The samples of a task."""
-        return super().of(task).separate()
+        if task.members.size == self.X.shape[0]:
+            return self.shared.separate()
+        return Columns(self.X[task.members], self.workers)
 
 
 class ShardView:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.paths import Chain, sparse_penalty
-from maxmargin.estimators._machinery.plan import Plan, RowsView, SeparateColumnsView, Task, View
+from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.solution import Solution
@@ -59,7 +59,7 @@ class SparseLeastSquaresRegressor(LeastSquaresRegressor):
         if isinstance(plan.X, ChunkedMatrix):
             return [RowsView(plan.X, plan.workers)]
         if alpha * ratio > 0.0 or self._limits(plan.X.shape[1]) is not None:
-            return [SeparateColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
+            return [ColumnsView(plan.X, plan.workers), RowsView(plan.X, plan.workers)]
         return [RowsView(plan.X, plan.workers)]
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
