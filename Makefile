@@ -59,11 +59,12 @@ bench-clients: $(VENV)/installed-test ## one process against several, on MPI and
 	$(BIN)/python benchmarks/clients.py $(ARGS)
 	$(BIN)/python benchmarks/clients.py --solver newton $(ARGS)
 
-figures: $(VENV)/installed-test ## redraw the figures of docs/, about five minutes
+figures: $(VENV)/installed-test ## redraw the figures of docs/, about seven minutes
 	$(BIN)/python examples/house.py
 	$(BIN)/python examples/losses.py
 	$(BIN)/python examples/planets.py
 	$(BIN)/python examples/optimality.py
+	$(BIN)/python examples/complexity.py
 	$(BIN)/python examples/sparse_paths.py
 	$(BIN)/python examples/least_squares.py
 	$(BIN)/python examples/lasso_ridge.py

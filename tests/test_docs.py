@@ -215,6 +215,31 @@ def test_the_corner_of_optimality(example, tmp_path):
             assert np.all(getattr(exact, on_it)[part] > 0.0)
 
 
+def test_the_complexity_table_is_counted(example):
+    """Items 0-36 to 0-38 and E0-5: on small problems, with the families of the page and what is claimed of them."""
+    module = example("complexity")
+    page = (ROOT / "docs" / "exact.md").read_text(encoding="utf-8")
+    for name, family in module.FAMILIES.items():
+        assert re.search(
+            rf"^\| {name} \|.*\| {re.escape(f'{family.claimed} | {family.corrected} |')}$", page, flags=re.M
+        )
+    found = module.study(
+        quick=True, names=["interior point", "active set", "decomposition", "cutting plane", "Pegasos"]
+    )
+    steps = [work.iterations for work in found["interior point", "C"][1]]
+    assert max(steps) <= 2 * min(steps) <= 80
+    for n, work in zip(*found["active set", "n"], strict=True):
+        assert work.iterations < 20 * n
+        assert work.free <= n
+    rough, exact = found["decomposition", "eps"][1]
+    assert rough.iterations < exact.iterations
+    assert exact.kernel_values <= 100**2
+    for name in ("cutting plane", "Pegasos"):
+        strong, weak = found[name, "lam"][1]
+        assert strong.iterations < weak.iterations
+    assert module.exponent([1.0, 10.0, 100.0], [3.0, 300.0, 30000.0]) == pytest.approx(2.0)
+
+
 def test_the_figure_of_the_losses_is_drawn_from_their_methods(example, tmp_path):
     module = example("losses")
     module.main(["--figures", str(tmp_path)])

@@ -1,5 +1,6 @@
 """Twice the digits: sums and kernel values against 300 digits, and the fits that would be given up without them."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -20,6 +21,7 @@ from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial, Sigmoid
 from maxmargin.parts.losses import Hinge
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.precise import certify_precisely, precise
+from maxmargin.threads import Workers
 
 RNG = np.random.default_rng(3)
 n, d = 12, 4
@@ -173,3 +175,33 @@ def test_fits_end_as_converged_where_only_a_loose_bound_forbade_it(name):
     verdict = maxmargin.certify(model, X, y)
     assert verdict.relative_gap <= max(model.tol, 1e-11)  # one-class models lower their offset by a 1e-12th
     check(verdict.worst, question.problem)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.4), Laplacian(0.3), Polynomial(3, 0.5, 1.0)], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("n", [1, 40, 300])
+def test_a_value_of_two_support_vectors_serves_both(kernel, n, monkeypatch):
+    """And samples whose loss is zero for certain keep the usual sums, with the usual bound."""
+    rng = np.random.default_rng(n)
+    X, w = rng.normal(size=(n, 6)), rng.normal(size=n) * (rng.random(n) < 0.6)
+    gram = KernelGram(kernel, X)
+    whole, part = PreciseGram(gram), PreciseGram(gram)
+    z, errors = whole.apply(w), whole.rounding(w)
+    assert (np.abs(z - gram.apply(w)) <= errors + gram.rounding(w)).all()
+    sums = [math.fsum(row) for row in (w * gram.block(np.arange(n))).tolist()]
+    np.testing.assert_allclose(z, sums, rtol=1e-9, atol=1e-9)
+    asked = []
+
+    def matters(samples, scores, bound):
+        asked.extend(samples.tolist())
+        return samples % 2 == 0
+
+    some = part.apply_where(w, matters)
+    np.testing.assert_array_equal(np.sort(asked), np.flatnonzero(w == 0.0))
+    precise = (w != 0.0) | (np.arange(n) % 2 == 0)
+    np.testing.assert_array_equal(some[precise], z[precise])
+    assert (np.abs(some - z) <= part.rounding(w) + errors).all()
+    np.testing.assert_array_equal(part.rounding(w)[~precise], gram.rounding(w)[~precise])
+    np.testing.assert_array_equal(part.apply(w), z)  # whoever wants all of them gets them
+    monkeypatch.setattr("maxmargin.operators.precise.SHARED_STEPS", 0.0)
+    for threads in (1, 3):
+        assert PreciseGram(KernelGram(kernel, X, Workers(threads))).apply(w).tobytes() == z.tobytes()

@@ -124,10 +124,13 @@ def add_rows(data: Array, indices: Index, indptr: Index, weights: Float, out: Fl
 
 
 @compiled_exactly
-def sums_of_decay(left: Float, right: Float, weights: Float, gamma: float, squared: bool, out: Float) -> None:
+def sums_of_decay(
+    left: Float, right: Float, weights: Float, gamma: float, squared: bool, out: Float, own: Float, back: Float
+) -> None:
     """``sum_j weights_j exp(-gamma |left_i - right_j|)`` of Manhattan distances, or of squared Euclidean ones.
 
-    Sets: ``out``, the two parts of the sums, after what is in them already, and those of the sizes.
+    The values serve both sides: with weights ``own`` of the left points, ``back`` gets the sums over these. Sets:
+    ``out`` and ``back``, the two parts of the sums, after what is in them already, and those of the sizes.
     """
     size = right.shape[0]
     columns = right.T.copy()
@@ -153,13 +156,17 @@ def sums_of_decay(left: Float, right: Float, weights: Float, gamma: float, squar
         exp_twice(t, t_low, s, s_low)
         for j in range(size):
             _add_to(out, i, s[j], s_low[j], weights[j], s[j])
+        if own.shape[0] > 0:
+            for j in range(size):
+                _add_to(back, j, s[j], s_low[j], own[i], s[j])
 
 
 @compiled_exactly
 def sums_of_powers(
-    left: Float, right: Float, weights: Float, gamma: float, coef0: float, degree: int, out: Float
-) -> None:
-    """``sum_j weights_j (gamma left_i.right_j + coef0)^degree``. Sets: ``out``, as above."""
+    left: Float, right: Float, weights: Float, gamma: float, coef0: float, degree: int, out: Float, own: Float,
+    back: Float,
+) -> None:  # fmt: skip
+    """``sum_j weights_j (gamma left_i.right_j + coef0)^degree``. Sets: ``out`` and ``back``, as above."""
     for i in range(left.shape[0]):
         for j in range(right.shape[0]):
             x, z = left[i], right[j]
@@ -177,6 +184,17 @@ def sums_of_powers(
                 v, v_low = multiply_twice(v, v_low, s, c)
                 most *= size
             _add_to(out, i, v, v_low, weights[j], most)
+            if own.shape[0] > 0:
+                _add_to(back, j, v, v_low, own[i], most)
+
+
+@compiled_exactly
+def add_parts(out: Float, more: Float) -> None:
+    """Sums of two parts each, and their sizes, added to others. Sets: ``out``."""
+    for j in range(out.shape[1]):
+        out[0, j], t = two_sum(out[0, j], more[0, j])
+        out[1, j] += t + more[1, j]
+        out[2, j] += more[2, j]
 
 
 @compiled_exactly

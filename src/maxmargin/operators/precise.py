@@ -11,10 +11,10 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from maxmargin.numerics.doubled import DOUBLED, add_rows, products_of_rows, sums_of_decay, sums_of_powers
+from maxmargin.numerics.doubled import DOUBLED, add_parts, add_rows, products_of_rows, sums_of_decay, sums_of_powers
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators.given import GivenGram
-from maxmargin.operators.gram import Gram, KernelGram, Prepared, StoredGram
+from maxmargin.operators.gram import Gram, KernelGram, Matters, Prepared, StoredGram
 from maxmargin.operators.rows import Matrix, Rows, dense64, is_sparse, scores_of
 from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial
 from maxmargin.protocols import Array, Float, Index
@@ -70,6 +70,15 @@ def linear_coefficients(X: Matrix, expansions: Float) -> Float:
     return np.array([combination(X, weights).high for weights in np.ascontiguousarray(expansions, dtype=np.float64)])
 
 
+class Product(NamedTuple):
+    """``K w`` with a bound on the error of each entry, and whether all of them have twice the digits."""
+
+    w: Float
+    scores: Float
+    errors: Float
+    whole: bool
+
+
 class PreciseGram(Gram):
     """A kernel matrix whose products with vectors are computed with twice the digits.
 
@@ -80,7 +89,7 @@ class PreciseGram(Gram):
         self.divided = 2.0 * DOUBLE if divided else 0.0
         self.gram = gram.gram if isinstance(gram, StoredGram) else gram
         self.n_samples, self.workers = gram.n_samples, gram.workers
-        self._last: tuple[Float, Float, Float] | None = None
+        self._last: Product | None = None
 
     @staticmethod
     def can(gram: Gram) -> bool:
@@ -100,16 +109,31 @@ class PreciseGram(Gram):
         """``K w``, rounded."""
         return self._product(w)[0]
 
+    def apply_where(self, w: Float, matters: Matters) -> Float:
+        """``K w`` with twice the digits where ``w`` is not zero or it matters, and as the matrix itself elsewhere."""
+        gram = self.gram
+        if not isinstance(gram, KernelGram) or isinstance(gram.kernel, Linear):
+            return self.apply(w)
+        if self._last is None or not np.array_equal(self._last.w, w):
+            z, errors, rest = gram.apply(w), gram.rounding(w), np.flatnonzero(w == 0.0)
+            rows = np.union1d(np.flatnonzero(w), rest[matters(rest, z[rest], errors[rest])])
+            with np.errstate(all="ignore"):
+                z[rows], errors[rows] = self._of_pairs(gram, w, rows)
+            self._last = Product(w.copy(), z, errors, rows.size == w.size)
+        return self._last.scores
+
     def rounding(self, w: Float) -> Float:
-        """A bound on the error of each entry of ``apply(w)``."""
+        """A bound on the error of each entry of the last product with ``w``."""
+        if self._last is not None and np.array_equal(self._last.w, w):
+            return self._last.errors
         return self._product(w)[1]
 
     def _product(self, w: Float) -> tuple[Float, Float]:
         """``K w`` and its error, remembered. Sets: ``_last``."""
-        if self._last is None or not np.array_equal(self._last[0], w):
+        if self._last is None or not self._last.whole or not np.array_equal(self._last.w, w):
             with np.errstate(all="ignore"):
-                self._last = w.copy(), *self._computed(w)
-        return self._last[1:]
+                self._last = Product(w.copy(), *self._computed(w), True)
+        return self._last.scores, self._last.errors
 
     def _computed(self, w: Float) -> tuple[Float, Float]:
         gram = self.gram
@@ -118,7 +142,7 @@ class PreciseGram(Gram):
         assert isinstance(gram, KernelGram)
         if isinstance(gram.kernel, Linear):
             return self._of_rows(gram, gram.kernel.scale, w)
-        return self._of_pairs(gram, w)
+        return self._of_pairs(gram, w, np.arange(self.n_samples))
 
     def _of_given(self, gram: GivenGram, w: Float) -> tuple[Float, Float]:
         everything, support = np.arange(self.n_samples), np.flatnonzero(w)
@@ -139,36 +163,70 @@ class PreciseGram(Gram):
         z = products(gram.X, v.high, v.low, 2.0 * v.error + 2.0 * DOUBLE * np.abs(v.high))
         return scale * z.high, abs(scale) * (z.slack + 2.0 * DOUBLE * np.abs(z.high))
 
-    def _of_pairs(self, gram: KernelGram, w: Float) -> tuple[Float, Float]:
-        """Value by value, in tiles of pairs; many of them by several threads."""
-        kernel, support = gram.kernel, np.flatnonzero(w)
-        out, d = np.zeros((3, self.n_samples)), gram.X.shape[1]
+    def _of_pairs(self, gram: KernelGram, w: Float, rows: Index) -> tuple[Float, Float]:
+        """Value by value, in tiles of pairs; many of them by several threads. ``rows`` have all where ``w`` is not 0.
+
+        A value of two of these serves both.
+        """
+        support, d = np.flatnonzero(w), gram.X.shape[1]
+        ordered = np.concatenate([support, np.setdiff1d(rows, support, assume_unique=True)])
         step = max(1, int((TILE_PAIRS * 64 / max(1, d)) ** 0.5))
+        inner = list(_stretches(support.size, step))
+        outer = _stretches(ordered.size - support.size, step)
+        parts = [*inner, *(slice(support.size + part.start, support.size + part.stop) for part in outer)]
+        shares = [np.zeros((3, 0)) for _ in parts]
 
-        def work(parts: Iterator[slice]) -> None:
-            for part in parts:
-                left, block = dense64(gram.X[part]), np.zeros((3, part.stop - part.start))
-                for some in _stretches(support.size, step):
-                    go_on()
-                    right, weights = dense64(gram.X[support[some]]), w[support[some]]
-                    if isinstance(kernel, Polynomial):
-                        sums_of_powers(left, right, weights, kernel.gamma, kernel.coef0, kernel.degree, block)
-                    else:
-                        assert isinstance(kernel, RBF | Laplacian)
-                        sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), block)
-                out[:, part] = block
+        def work(numbers: Iterator[int]) -> None:
+            for number in numbers:
+                shares[number] = self._share(gram, w, ordered, support.size, parts[number], inner)
 
-        parts = list(_stretches(self.n_samples, step))
-        if float(support.size) * self.n_samples * (d + VALUE_STEPS) < SHARED_STEPS:
-            work(iter(parts))
+        pairs = support.size * (0.5 * support.size + ordered.size - support.size)
+        if pairs * (d + VALUE_STEPS) < SHARED_STEPS:
+            work(iter(range(len(parts))))
         else:
-            self.workers.run(work, parts)
+            self.workers.run(work, range(len(parts)))
+        out = np.zeros((3, ordered.size))
+        for part, share in zip(parts, shares, strict=True):  # in one order, whoever computed them
+            if part.start < support.size:
+                add_parts(out[:, part.start : support.size], share)
+            else:
+                out[:, part] = share
+        kernel = gram.kernel
         degree = max(1, kernel.degree) if isinstance(kernel, Polynomial) else 1
-        relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(support.size) ** 2 + self.divided
-        error = relative * out[2] + UNDERFLOW * (support.size + float(np.abs(w).sum()))
+        terms = support.size + len(inner)
+        relative = degree * (DOUBLED + 4.0 * growth(d) ** 2) + 2.0 * growth(terms) ** 2 + self.divided
+        error = relative * out[2] + UNDERFLOW * (terms + float(np.abs(w).sum()))
         high = out[0] + out[1]
         sums = Sums(high, (out[0] - high) + out[1], error)
-        return sums.high, sums.slack
+        back = np.argsort(ordered)
+        return sums.high[back], sums.slack[back]
+
+    def _share(
+        self, gram: KernelGram, w: Float, ordered: Index, support: int, part: slice, inner: list[slice]
+    ) -> Float:
+        """The sums of some rows and, if they are support vectors, what they add to those of all after them."""
+        kernel, left = gram.kernel, dense64(gram.X[ordered[part]])
+        first = part.start if part.start < support else 0
+        share = np.zeros((3, support - first if part.start < support else part.stop - part.start))
+        own = np.zeros((3, part.stop - part.start))
+        for some in inner:
+            if some.start < first:
+                continue
+            go_on()
+            right, weights = dense64(gram.X[ordered[some]]), w[ordered[some]]
+            later = part.start < support and some.start > part.start
+            of_left = w[ordered[part]] if later else np.zeros(0)
+            back = np.zeros((3, some.stop - some.start))
+            if isinstance(kernel, Polynomial):
+                parameters = kernel.gamma, kernel.coef0, kernel.degree
+                sums_of_powers(left, right, weights, *parameters, own, of_left, back)
+            else:
+                assert isinstance(kernel, RBF | Laplacian)
+                sums_of_decay(left, right, weights, kernel.gamma, isinstance(kernel, RBF), own, of_left, back)
+            if later:
+                share[:, some.start - first : some.stop - first] = back
+        share[:, : own.shape[1]] = own
+        return share
 
     @property
     def positive(self) -> bool:

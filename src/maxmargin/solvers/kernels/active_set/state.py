@@ -78,6 +78,7 @@ class ActiveSetState(State):
     attempts: int = 0  # to get more digits, after everything was done
     precision: float = PRECISION  # of the slopes, relative to their size: smaller violations are none
     rounds: int = ROUNDS  # with many changes at once
+    dependent: bool = False  # whether free variables depended on each other in a round before
 
     def __post_init__(self) -> None:
         p = self.program
@@ -141,8 +142,9 @@ class ActiveSetState(State):
         """
         p, a = self.program, self.a
         free = np.flatnonzero(self.status == FREE)
-        factor = self._factor_of(free)
-        if factor is None:  # duplicates, as a rule: refinement makes up for the jitter
+        factor = None if self.dependent else self._factor_of(free)
+        if factor is None:  # duplicates, as a rule, which stay: refinement makes up for the jitter
+            self.dependent = True
             factor = self._factor_of(free, JITTER)
         if factor is None:
             return -1
