@@ -7,6 +7,7 @@ import pytest
 
 from maxmargin.communicators import ALONE, ClientLost, Counting, Star, run_in_process, supervise
 from maxmargin.communicators.ordered import ordered_sum
+from maxmargin.threads import GivenUp
 
 
 def laws(communicator, shard):
@@ -53,6 +54,40 @@ def test_a_star_obeys_the_same_laws(size):
 
 def test_alone():
     assert laws(ALONE, 0) == 50.0
+
+
+def test_what_may_be_given_up_is_the_same_until_it_is():
+    """With the number that says whether it is too late, which nobody counts or sees."""
+
+    def program(communicator, shard):
+        counting = Counting(communicator)
+        with counting.given_up_if(lambda: False):
+            return laws(counting, shard), counting.traffic.scalars
+
+    def plainly(communicator, shard):
+        counting = Counting(communicator)
+        return laws(counting, shard), counting.traffic.scalars
+
+    for size in (1, 3):
+        assert run_in_process(program, list(range(size))) == run_in_process(plainly, list(range(size)))
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "allgather", "broadcast"])
+def test_clients_give_up_in_the_same_round_when_rank_0_wants_to(collective):
+    def program(communicator, shard):
+        counting, rounds = Counting(communicator), []
+        late = (lambda: len(rounds) >= 7) if communicator.rank == 0 else lambda: len(rounds) >= 3  # which counts not
+
+        def talk():
+            for k in range(100):
+                getattr(counting, collective)(np.full((2, 2), float(k)))
+                rounds.append(k)
+
+        with pytest.raises(GivenUp), counting.given_up_if(late):
+            talk()
+        return [len(rounds), *counting.allgather(np.array([1.0])).ravel()]  # nothing is to be given up here
+
+    assert run_in_process(program, [None] * 3) == [[7, 1.0, 1.0, 1.0]] * 3
 
 
 def test_what_is_sent_is_counted():

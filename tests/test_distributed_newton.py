@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 import referee
 from clients import case_of, gathered, run, spread, stretches
 from maxmargin.communicators import Counting, run_in_process
+from maxmargin.loop.interrupts import Interrupts
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Status
 from maxmargin.numerics.bisection import middle_minimiser_of_many
 from maxmargin.numerics.sampling import chances
 from maxmargin.problems.point import Point
+from maxmargin.problems.problem import Problem
 from maxmargin.solvers.rows.newton import Newton, levels
 from maxmargin.solvers.rows.newton import state as newton_state
 
@@ -187,3 +190,47 @@ def test_a_chance_belongs_to_a_row_and_not_to_a_client():
     counts = np.histogram(whole, bins=10, range=(0.0, 1.0))[0]
     assert np.abs(counts - 1000).max() < 150
     assert abs(np.corrcoef(whole[1:], whole[:-1])[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize("where", ["round", "certificate"])
+def test_clients_answer_ctrl_c_in_the_middle_of_what_they_do(where):
+    """Issue 27, B11: half a second later they stop together in the next of their rounds, with the last proven point."""
+    problem = case_of(("hinge", 1.0), "free", n=200).build()
+    most = 10_000
+
+    def program(communicator, mine):
+        counting, interrupts, done = Counting(communicator), Interrupts(), []
+        own = spread(problem, mine, counting)
+
+        def chatter():
+            """Rounds that would take for ever, if rank 0 heard no Ctrl-C and no half second passed."""
+            if counting.rank == 0:
+                interrupts.pending, interrupts._since = True, -inf
+            for _ in range(most):
+                counting.allreduce(np.zeros(3))
+                done.append(1)
+
+        class Talkative(Newton):
+            def advance(self, problem, state, limit):
+                if state.iterations >= 2 and where == "round":
+                    chatter()
+                return super().advance(problem, state, 1)
+
+        class Slow(Problem):
+            def certify(self, point):
+                if len(certified) == 1 and where == "certificate":
+                    chatter()
+                certified.append(1)
+                return super().certify(point)
+
+        certified = []
+        slow = Slow(own.operator, own.y, own.loss, own.penalty, own.s, own.intercept, own.intercept_scale)
+        solution = minimize(slow, Talkative(), tol=1e-12, interrupts=interrupts)
+        return solution, len(done)
+
+    found = run_in_process(program, stretches(problem.y.size, 3))
+    assert [done for _, done in found] == [0] * 3
+    assert [solution.status for solution, _ in found] == [Status.INTERRUPTED] * 3
+    assert len({solution.certificate for solution, _ in found}) == 1
+    point = gathered([solution for solution, _ in found])
+    assert problem.certify(point).primal == pytest.approx(found[0][0].certificate.primal, rel=1e-12)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
 from typing import Any
 
@@ -114,7 +114,7 @@ def minimize(
     communicator = getattr(problem, "communicator", ALONE)
     own_terms = np.array([float(callback is not None), math.inf if max_time is None else max_time])
     listening, max_time = communicator.broadcast(own_terms).tolist()  # those of rank 0: all have to stop together
-    run = _Run(problem, solver, tol, max_time, communicator, can_give_up=communicator.size == 1 and checkpoint is None)
+    run = _Run(problem, solver, tol, max_time, communicator, can_give_up=checkpoint is None)
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, problem, solver, communicator, run.notes)
     start = (warm.last or warm.point) if isinstance(warm, Solution) else warm
     listener, line = interrupts or Interrupts(), ProgressLine(verbose, solver.name, tol)
@@ -189,7 +189,7 @@ class _Run:
     ) -> None:
         self.problem, self.solver, self.tol, self.max_time = problem, solver, tol, max_time
         self.communicator = communicator
-        self.can_give_up = can_give_up  # what takes too long: others would wait, and a checkpoint needs a whole state
+        self.can_give_up = can_give_up  # what takes too long: a checkpoint needs a whole state
         self.compiled, self.began = seconds_compiling(), seconds_working()
         self.seconds = 0.0  # since the fit began, as all clients know it
         self.best: tuple[Point, Certificate] | None = None
@@ -332,8 +332,15 @@ class _Run:
         if not self.can_give_up:
             yield
             return
-        with given_up_if(lambda: interrupts.waiting >= grace or self._seconds() >= limit):
+        with self._given_up_if(lambda: interrupts.waiting >= grace or self._seconds() >= limit):
             yield
+
+    def _given_up_if(self, late: Callable[[], bool]) -> AbstractContextManager[None]:
+        """As `given_up_if`; clients do so together, in their rounds, if their communicator can tell them."""
+        if self.communicator.size == 1:
+            return given_up_if(late)
+        together = getattr(self.communicator, "given_up_if", None)
+        return nullcontext() if together is None else together(late)
 
     @contextmanager
     def nothing_yet(self, interrupts: Interrupts) -> Iterator[None]:
@@ -362,21 +369,21 @@ class _Run:
     def _certificate_in_time(self, interrupts: Interrupts) -> Iterator[None]:
         """Give a certificate up if it takes long after Ctrl-C, or much longer than the time that it was given.
 
-        Without any certified point there is nothing to return instead. Clients would wait for each other.
+        Without any certified point there is nothing to return instead.
         """
-        if self.communicator.size > 1:
-            yield
-            return
         if self.best is None:
             with self.nothing_yet(interrupts):
                 yield
             return
         limit = self.max_time + max(GRACE, self.max_time - self._seconds())
-        with interrupts.immediate(), given_up_if(lambda: interrupts.waiting >= ANSWER or self._seconds() >= limit):
+        at_once = interrupts.immediate() if self.communicator.size == 1 else nullcontext()
+        with at_once, self._given_up_if(lambda: interrupts.waiting >= ANSWER or self._seconds() >= limit):
             yield
 
     def _told_to_stop(self, interrupts: Interrupts) -> Status:
-        return Status.INTERRUPTED if interrupts.pending else Status.MAX_TIME
+        """Why something was given up, as rank 0 knows."""
+        by_user = self.communicator.broadcast(np.array([float(interrupts.pending)]))[0]
+        return Status.INTERRUPTED if by_user else Status.MAX_TIME
 
     def _stop_in_time(self, state: State, interrupts: Interrupts, status: Status, patience: float) -> Status:
         """Judge the last point too, unless that would take longer than the user should wait: who is alone can try."""
