@@ -16,6 +16,7 @@ from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.problem import Problem
 from maxmargin.solvers.kernels import strengths
+from maxmargin.threads import GivenUp, given_up_if
 
 CS, GAMMAS = np.geomspace(1e-2, 1e4, 7), np.geomspace(1e-3, 1.0, 4)
 
@@ -214,3 +215,39 @@ def test_the_surface_is_drawn():
     axes = LinearSVCCV(Cs=3, cv=3).fit(X, y).plot()
     assert axes.get_ylabel() == "mean score"
     pyplot.close(axes.figure)
+
+
+def noisy(K, Z):
+    """A program of the hinge over a matrix."""
+    y = np.where(Z[:, 0] > 0.3, 1.0, -1.0)
+    return BoxQP.of(Problem(PrecomputedGram(K), y, Hinge(), L2(1.0), np.ones(y.size), "free"))
+
+
+@pytest.mark.parametrize("kind", ["indefinite", "large values"])
+def test_folds_without_an_end_are_left_as_they_are(kind, monkeypatch):
+    """Issue 27, B9: no loop without a bound, also where values round more than what would be enough."""
+    rng = np.random.default_rng(3)
+    Z, G = rng.normal(size=(38, 3)), rng.normal(size=(38, 38))
+    K = 1e12 * Z @ Z.T if kind == "large values" else G + G.T
+    monkeypatch.setattr(strengths, "LAST_PIECES", 3)
+    expansions, b = strengths.along_strengths(noisy(K, Z), K, np.array([1e-3, 1.0, 1e3, 1e6]), 1e-3)
+    assert np.isfinite(expansions).all()
+    assert np.isfinite(b).all()
+
+
+def test_folds_can_be_given_up_between_the_pieces_of_a_value(monkeypatch):
+    pieces, Z = [], np.random.default_rng(3).normal(size=(38, 3))
+
+    def without_progress(*arguments):
+        pieces.append(1)
+        return arguments[8]
+
+    monkeypatch.setattr(strengths, "_pairs_along", without_progress)
+    monkeypatch.setattr(strengths, "_active_set_along", lambda *arguments: (arguments[4], False))
+    qp, Cs = noisy(Z @ Z.T, Z), np.array([1.0, 2.0])
+    strengths.along_strengths(qp, qp.gram.K, Cs, 1e-3)
+    assert len(pieces) == (1 + strengths.LAST_PIECES) * Cs.size
+    pieces.clear()
+    with pytest.raises(GivenUp), given_up_if(lambda: len(pieces) >= 3):
+        strengths.along_strengths(qp, qp.gram.K, Cs, 1e-3)
+    assert len(pieces) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend
 from maxmargin.threads import go_on
 
 LARGEST_BLOCK, MOST_BLOCKS = 512, 1_000_000
-UNLIMITED = 1e18
+Pairs: TypeAlias = tuple[Float, Index, Float, Float, Float, int, Float, Float]
 FACTORISATIONS = 5.0  # that steps on pairs may cost before the active set is tried
+LAST_FACTORISATIONS, LAST_PIECES = 50.0, 20  # that they may cost after it, in pieces between which they can be given up
 FACTOR_SHARE, FACTOR_BASE = 1.0 / 30.0, 3e5  # of the cube of free variables: a factorisation in kernel values read
 ROUNDS = 15  # of the active set before pairs have to do it after all
 SHARE_OF_ENOUGH = 0.1  # of the violation that is enough for pairs: the active set stops there
@@ -41,9 +43,26 @@ def along_strengths(qp: BoxQP, K: Float, Cs: Float, enough: float) -> tuple[Floa
         if c < Cs.size:
             first = c
             c, solved = _active_set_along(qp, K, a, f, c, Cs, enough, variables, b)
-            if not solved:  # pairs have to, whatever it takes
-                c = _pairs_along(*pairs, c, c == first, Cs[: c + 1], enough, UNLIMITED, variables, b)
+            if not solved:
+                c = _pairs_at_last(qp, pairs, c, c == first, Cs, enough, variables, b)
     return expansions(qp, variables), b
+
+
+def _pairs_at_last(
+    qp: BoxQP, pairs: Pairs, c: int, scaled: bool, Cs: Float, enough: float, variables: Float, b: Float
+) -> int:
+    """Steps on pairs for one value as long as they may take; the next value. Sets: ``variables, b`` and the pairs' own.
+
+    A kernel that is not convex, or values that round more than ``enough``, may have no end: the last point has to do.
+    """
+    a, f = pairs[-2:]
+    for _ in range(LAST_PIECES):
+        go_on()
+        if _pairs_along(*pairs, c, scaled, Cs[: c + 1], enough, LAST_FACTORISATIONS, variables, b) > c:
+            return c + 1
+        scaled = True
+    variables[c], b[c] = a, _multiplier(qp.q - f[qp.sample], a, Cs[c] * qp.low, Cs[c] * qp.high, qp.totals.size)
+    return c + 1
 
 
 def expansions(qp: BoxQP, variables: Float) -> Float:
