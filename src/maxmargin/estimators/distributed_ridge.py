@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar
-
-import numpy as np
-
-from maxmargin.estimators._machinery.distributed import DISTRIBUTED_CONSTRAINTS
 from maxmargin.estimators._machinery.distributed_regressor import DistributedRegressor
-from maxmargin.estimators._machinery.estimator import POSITIVE
-from maxmargin.estimators._machinery.plan import Plan, Task
-from maxmargin.loop.minimize import Callback
-from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
-from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float, Operator
+from maxmargin.protocols import Float, Penalty
 
 
 class DistributedRidge(DistributedRegressor):
@@ -65,39 +54,8 @@ class DistributedRidge(DistributedRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **DISTRIBUTED_CONSTRAINTS,
-        "alpha": [POSITIVE],
-        "fit_intercept": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        max_iter: int = -1,
-        tol: float = 1e-4,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-        engine: str = "auto",
-        topology: str = "gather",
-        n_clients: int | None = None,
-        round_timeout: float = 60.0,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: float = 60.0,
-        on_failure: str = "raise",
-    ) -> None:
-        self._store(locals())
-
     def _weights_of_errors(self, weights: Float, total: float) -> Float:
         return 2.0 * weights
 
-    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
-        """What the fit minimises."""
-        penalty = L2(2.0 * float(self.alpha))
-        return Problem(operator, task.y, Squared(), penalty, task.s, "free" if self.fit_intercept else None)
+    def _penalty(self) -> Penalty:
+        return L2(2.0 * float(self.alpha))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
 
 from maxmargin.estimators._machinery.clients import Agreed, Outcome, agreed_targets
-from maxmargin.estimators._machinery.distributed import DistributedMachine
+from maxmargin.estimators._machinery.distributed import DISTRIBUTED_CONSTRAINTS, DistributedMachine
+from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.linear import LinearRegressor
-from maxmargin.protocols import Array, Communicator, Float
+from maxmargin.estimators._machinery.plan import Plan, Task
+from maxmargin.loop.minimize import Callback
+from maxmargin.parts.losses import Squared
+from maxmargin.problems.problem import Problem
+from maxmargin.protocols import Array, Communicator, Float, Intercept, Operator, Penalty
 
 
 class DistributedRegressor(DistributedMachine, LinearRegressor):
@@ -15,10 +23,47 @@ class DistributedRegressor(DistributedMachine, LinearRegressor):
 
     _targets = "targets"
     intercept_: Any
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        **DISTRIBUTED_CONSTRAINTS,
+        "alpha": [POSITIVE],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        max_iter: int = -1,
+        tol: float = 1e-4,
+        solver: str = "auto",
+        solver_options: dict[str, object] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        max_time: float | None = None,
+        verbose: bool | int = 0,
+        callback: Callback | None = None,
+        engine: str = "auto",
+        topology: str = "gather",
+        n_clients: int | None = None,
+        round_timeout: float = 60.0,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 60.0,
+        on_failure: str = "raise",
+    ) -> None:
+        self._store(locals())
 
     def _weights_of_errors(self, weights: Float, total: float) -> Float:
         """The weights of the losses, from those of the samples and their sum over all clients."""
         raise NotImplementedError
+
+    def _penalty(self) -> Penalty:
+        """That of the coefficients."""
+        raise NotImplementedError
+
+    def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
+        """What the fit minimises."""
+        intercept: Intercept = "free" if self.fit_intercept else None
+        return Problem(operator, task.y, Squared(), self._penalty(), task.s, intercept)
 
     def _agree(self, y: Array, weights: Float, communicator: Communicator) -> Agreed:
         return agreed_targets(self, y, weights, communicator)
