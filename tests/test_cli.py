@@ -6,18 +6,23 @@ import json
 import lzma
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import SVC, DistributedSVC, LinearSVC, Ridge, SparseSelector
+from maxmargin import SVC, SVR, DistributedSVC, LinearSVC, LinearSVR, NuSVR, OneClassSVM, Ridge, SparseSelector
 from maxmargin.cli import main
 from maxmargin.cli.arguments import parser
 from maxmargin.cli.output import OPTIONS, plain, sentence
@@ -36,10 +41,14 @@ def write_csv(path, columns, rows):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+FILES = {}
+
+
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
     """Data files and models that no test changes."""
     folder = tmp_path_factory.mktemp("files")
+    FILES["cancer"] = folder / "cancer.svm.gz"
     write_csv(folder / "iris.csv", [*COLUMNS, "species"], zip(*IRIS.T, SPECIES, strict=True))
     write_libsvm(folder / "iris.libsvm", IRIS, CODES)
     X, y = load_breast_cancer(return_X_y=True)
@@ -387,12 +396,181 @@ def test_certify_recomputes_the_gap(run, table, files):
 
 
 @pytest.mark.parametrize("command", ["predict", "certify"])
-@pytest.mark.parametrize("model", [Ridge(), SparseSelector(max_features=1)], ids=["Ridge", "SparseSelector"])
-def test_models_without_classes_are_refused(run, command, model):
-    save_model(model.fit(IRIS[:, :3], IRIS[:, 3]), "model.mm")
+def test_models_without_predictions_are_refused(run, command):
+    save_model(SparseSelector(max_features=1).fit(IRIS[:, :3], IRIS[:, 3]), "model.mm")
     code, _, err = run(command, "@iris.csv", "model.mm")
     assert code == 2
-    assert f"{type(model).__name__} does not tell classes" in " ".join(err.split())
+    assert "SparseSelector does not predict" in " ".join(err.split())
+
+
+def test_models_of_quantities_made_in_python_are_used_too(run):
+    model = Ridge().fit(IRIS[:, :3], IRIS[:, 3])
+    save_model(model, "model.mm")
+    write_libsvm("wide.svm", IRIS[:, :3], IRIS[:, 3])
+    code, out, err = run("predict", "wide.svm", "model.mm")
+    assert code == 0
+    np.testing.assert_allclose(list(map(float, out.split())), model.predict(IRIS[:, :3]), rtol=1e-12)
+    assert f"R2: {model.score(IRIS[:, :3], IRIS[:, 3]):.4f}" in err
+    assert run("certify", "wide.svm", "model.mm")[0] == 0
+
+
+QUANTITIES = IRIS[:, :3], IRIS[:, 3] + 0.25  # none of which is a whole number
+KINDS = {
+    "--regression": SVR(),
+    "--regression --epsilon 0.3 -c 2 --kernel poly -d 2": SVR(epsilon=0.3, C=2.0, kernel="poly", degree=2),
+    "--regression --linear --epsilon 0.1": LinearSVR(epsilon=0.1),
+    "--regression --nu 0.3": NuSVR(nu=0.3),
+    "--one-class --nu 0.2": OneClassSVM(nu=0.2),
+    "--one-class": OneClassSVM(),
+}
+
+
+@pytest.mark.parametrize("words", KINDS)
+def test_every_kind_of_machine_is_trained_used_and_judged(run, words):
+    X, y = QUANTITIES
+    write_libsvm("data.svm", X, y)
+    X = read_libsvm("data.svm")[0]
+    weights = 0.5 + np.arange(len(y)) % 3
+    np.savetxt("weights.txt", weights)
+    target = None if "one-class" in words else y
+    expected = clone(KINDS[words]).fit(X, target, sample_weight=weights)
+    code, out, err = run("train", "data.svm", "m.mm", "--weights", "weights.txt", *words.split())
+    assert (code, err) == (0, "")
+    assert f"{type(expected).__name__}" in out
+    model = load_model("m.mm")
+    assert type(model) is type(expected)
+    assert model.get_params() == expected.get_params()
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    code, out, err = run("predict", "data.svm", "m.mm", "--json")
+    report = json.loads(out)
+    assert (code, report["labels"]) == (0, model.predict(X).tolist())
+    if target is not None:
+        assert report["r2"] == pytest.approx(model.score(X, y))
+        assert run("predict", "data.svm", "m.mm", "--scores")[0] == 2
+    assert run("certify", "data.svm", "m.mm", "--weights", "weights.txt")[0] == 0
+    assert run("certify", "data.svm", "m.mm", "--tol", "1e-9")[0] == 1  # without the weights it is another problem
+    code, out, _ = run("info", "m.mm")
+    assert code == 0
+    assert out.startswith(f"{type(expected).__name__}(")
+    assert "relative gap" in out
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", ["libsvm", "csv"])
+def test_columns_are_standardised_by_the_model(run, kind):
+    """The scaling is part of the model, also for who loads it in Python."""
+    code, _, _ = run("train", f"@iris.{kind}", "m.mm", "--scale", "--probability", "--quiet")
+    assert code == 0
+    model = load_model("m.mm")
+    scaler = StandardScaler(with_mean=kind == "csv").fit(IRIS)
+    y = SPECIES if kind == "csv" else CODES
+    expected = SVC(probability=True).fit(scaler.transform(IRIS), y)
+    if kind == "csv":
+        expected.feature_names_in_ = np.array(COLUMNS, dtype=object)
+        model[-1].feature_names_in_ = expected.feature_names_in_
+    np.testing.assert_allclose(model[0].transform(IRIS), scaler.transform(IRIS), rtol=1e-12)
+    code, out, _ = run("predict", f"@iris.{kind}", "m.mm")
+    assert code == 0
+    assert out.split() == list(map(str, expected.predict(scaler.transform(IRIS))))
+    assert run("certify", f"@iris.{kind}", "m.mm")[0] == 0
+    code, out, _ = run("predict", f"@iris.{kind}", "m.mm", "--proba", "--json")
+    report = json.loads(out)
+    np.testing.assert_allclose(np.sum(report["probabilities"], axis=1), 1.0)
+    assert report["classes"] == expected.classes_.tolist()
+    assert "standardised first" in run("info", "m.mm")[1]
+
+
+def test_cross_validation_writes_no_model(run, tmp_path):
+    code, out, _ = run("train", "@iris.libsvm", "--cv", "5", "--scale", "--json")
+    report = json.loads(out)
+    divide = StratifiedKFold(5, shuffle=True, random_state=0)
+    expected = cross_val_score(make_pipeline(StandardScaler(with_mean=False), SVC()), IRIS, CODES, cv=divide)
+    np.testing.assert_allclose(report["scores"], expected)
+    assert (code, report["score"], report["mean"]) == (0, "accuracy", pytest.approx(expected.mean()))
+    assert report["spread"] == pytest.approx(expected.std(ddof=1))
+    assert not list(tmp_path.iterdir())
+    code, out, _ = run("train", "@iris.libsvm", "--cv", "3")
+    assert re.match(r"accuracy of 3 folds: 0\.9\d+, spread 0\.0\d+ \(", out)
+
+
+def test_quantities_are_not_taken_for_classes(run):
+    """Of the 28 numbers of rings of abalones, 378 machines were trained without a word."""
+    write_libsvm("odd.svm", *QUANTITIES)
+    code, _, err = run("train", "odd.svm")
+    assert code == 2
+    assert "odd.svm: The target 0.45 is no class, since it is no whole number; add --regression" in err
+    write_libsvm("many.svm", IRIS, np.arange(150) % 21)
+    code, _, err = run("train", "many.svm", "m.mm", "--quiet", "--max-iter", "1")
+    assert "There are 21 different labels, which one against one are 210 machines; add --regression" in err
+
+
+def test_json_has_the_keys_that_the_page_promises(run):
+    page = (Path(__file__).parents[1] / "docs" / "command_line.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z -]+)` \| (`command`.*) \|$", page, flags=re.M))
+    promised = {command: set(re.findall(r"`(\w+)`", keys)) for command, keys in rows.items()}
+    assert run("train", "@iris.libsvm", "m.mm", "--quiet")[0] == 0
+    calls = {
+        "train": ("train", "@iris.libsvm", "n.mm"),
+        "train --cv": ("train", "@iris.libsvm", "--cv", "2"),
+        "predict": ("predict", "@iris.libsvm", "m.mm"),
+        "predict --scores": ("predict", "@iris.libsvm", "m.mm", "--scores"),
+        "certify": ("certify", "@iris.libsvm", "m.mm"),
+        "info": ("info", "m.mm"),
+    }
+    assert promised.keys() == calls.keys()
+    for command, words in calls.items():
+        assert set(json.loads(run(*words, "--json")[1])) == promised[command], command
+
+
+def test_weights_of_classes_by_label(run):
+    words = ("--class-weight", "setosa:2,virginica:0.5", "--quiet")
+    assert run("train", "@iris.csv", "m.mm", *words)[0] == 0
+    assert load_model("m.mm").class_weight == {"setosa": 2.0, "virginica": 0.5}
+    assert run("train", "@iris.libsvm", "n.mm", "--class-weight", "1:3", "--quiet")[0] == 0
+    assert load_model("n.mm").class_weight == {1: 3.0}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_are_scripts_that_the_shell_understands(run, shell, tmp_path):
+    code, out, _ = run("completion", shell)
+    assert code == 0
+    for word in ("train", "certify", "kernel", "laplacian", "one-class"):
+        assert word in out
+    if shell == "bash" and shutil.which("bash"):
+        ask = 'COMP_WORDS=(maxmargin train --ker); COMP_CWORD=2; _maxmargin; echo "${COMPREPLY[@]}"; '
+        ask += 'COMP_WORDS=(maxmargin train --kernel la); COMP_CWORD=3; _maxmargin; echo "${COMPREPLY[@]}"; '
+        ask += 'COMP_WORDS=(maxmargin pre); COMP_CWORD=1; _maxmargin; echo "${COMPREPLY[@]}"'
+        end = subprocess.run(["bash", "-c", out + ask], capture_output=True, text=True, timeout=60)
+        assert end.stdout.split() == ["--kernel", "laplacian", "predict"], end.stderr
+
+
+def test_the_help_fits_a_screen_and_its_examples_work(run, monkeypatch, files, tmp_path):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert len(out.splitlines()) <= 40
+    examples = re.findall(r"^  (maxmargin .*)$", out, flags=re.M)
+    assert len(examples) == 3
+    write_libsvm("heart_scale", IRIS, CODES)
+    write_libsvm("abalone", *QUANTITIES)
+    for line in examples[1:]:
+        for command in line.split(" && "):
+            assert run(*command.split()[1:])[0] == 0, command
+
+
+def test_a_long_fit_shows_its_gap_on_a_terminal(run, monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("maxmargin.cli.train.PATIENCE", 0.0)
+    assert main(["train", str(FILES["cancer"]), "m.mm"]) == 0
+    assert re.search(r"SVC: \d+ iterations .* relative gap .* -> 1e-0", terminal.getvalue())
+    assert load_model("m.mm").callback is None
+    terminal.truncate(0)
+    assert main(["train", str(FILES["cancer"]), "m.mm", "--quiet"]) == 0
+    assert not terminal.getvalue()
 
 
 def test_certify_json_and_exit_codes(run, tmp_path, files):
@@ -460,9 +638,13 @@ def train_actions():
 
 def test_the_help_of_every_option_has_the_default_of_the_estimators():
     told = {name: action.help.partition("(default: ")[2] for name, action in train_actions().items()}
-    kinds = [SVC(), LinearSVC(), DistributedSVC()]
+    groups = [SVC(), LinearSVC(), DistributedSVC()], [SVR(), LinearSVR()], [OneClassSVM()]
     for name in OPTIONS:
-        values = list(dict.fromkeys(getattr(kind, name) for kind in kinds if hasattr(kind, name)))
+        having = next(
+            ([kind for kind in kinds if hasattr(kind, name)] for kinds in groups if hasattr(kinds[0], name)), []
+        )
+        having = having or [kind for kind in groups[0] if hasattr(kind, name)]
+        values = list(dict.fromkeys(getattr(kind, name) for kind in having))
         if values and name != "verbose":
             words = ["none" if value is None else str(value).removesuffix(".0") for value in values]
             assert told[name] == ", with --linear ".join(words) + ")"
@@ -472,7 +654,9 @@ def test_the_help_of_every_option_has_the_default_of_the_estimators():
 def test_every_option_of_an_estimator_is_known_by_the_name_of_its_parameter():
     options = {name: action.option_strings[-1] for name, action in train_actions().items()}
     assert {name: options[name] for name in OPTIONS} == OPTIONS
-    assert set(options) - set(OPTIONS) == {"help", "json", "quiet", "linear"}
+    assert set(options) - set(OPTIONS) == {
+        "help", "json", "quiet", "linear", "regression", "one_class", "weights", "scale", "cv",
+    }  # fmt: skip
 
 
 def test_version_and_help(run):
@@ -535,6 +719,27 @@ MISTAKES = [
     (["certify", "@iris.csv", "@species.mm", "--tol", "nan"], "--tol nan is not a positive number"),
     (["certify", "@iris.csv", "@iris.mm"], "No label is one of the 3 classes of the model, such as 0"),
     (["certify", "@iris.libsvm", "@species.mm"], "No label is one of the 3 classes of the model, such as setosa"),
+    (["train", "@iris.libsvm", "--epsilon", "1"], "--epsilon has an effect only with --regression"),
+    (["train", "@iris.libsvm", "--nu", "0.1", "--C", "2"], "--C has no effect with --nu"),
+    (["train", "@iris.libsvm", "--nu", "0.1", "--linear"], "--nu contradicts --linear; for a linear kernel"),
+    (["train", "@iris.libsvm", "--one-class", "--linear"], "--one-class contradicts --linear"),
+    (["train", "@iris.libsvm", "--one-class", "--regression"], "--one-class contradicts --regression"),
+    (["train", "@iris.libsvm", "--regression", "--probability"], "--probability has no effect with --regression"),
+    (["train", "@iris.csv", "--regression"], "Targets such as 'setosa' are no numbers; leave --regression away"),
+    (["train", "@iris.libsvm", "--class-weight", "7:1"], "No label is 7"),
+    (["train", "@iris.libsvm", "--weights", "missing"], "missing: There is no such file"),
+    (["train", "@iris.libsvm", "--weights", "@iris.csv"], "iris.csv: This is no list of weights"),
+    (["train", "@iris.libsvm", "--cv", "1"], "--cv 1 is not a number of folds"),
+    (["train", "@iris.libsvm", "--cv", "60"], "--cv 60: n_splits=60 cannot be greater"),
+    (["train", "@iris.libsvm", "m.mm", "--cv", "3"], "--cv writes no model"),
+    (["train", "@iris.libsvm", "--linear", "--clients", "2", "--scale"], "--scale has no effect with --clients"),
+    (
+        ["predict", "@iris.csv", "@species.mm", "--proba"],
+        "The model has no probabilities; train one with --probability",
+    ),
+    (["predict", "@iris.csv", "@species.mm", "--proba", "--scores"], "not allowed with argument"),
+    (["info", "@iris.csv"], "This is not a model file"),
+    (["completion", "csh"], "invalid choice: 'csh'"),
     (["demo", "now"], "unrecognized arguments: now"),
 ]
 
@@ -593,7 +798,7 @@ def test_other_errors_are_sentences():
 
 
 def test_an_interrupt_before_there_is_a_model(run, monkeypatch, tmp_path):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SVC, "fit", interrupt)

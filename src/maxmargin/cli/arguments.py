@@ -9,16 +9,30 @@ from functools import partial
 from typing import NoReturn
 
 import maxmargin
-from maxmargin import SVC, DistributedSVC, LinearSVC
+from maxmargin import SVC, SVR, DistributedSVC, LinearSVC, LinearSVR, OneClassSVM
+from maxmargin.cli.completion import SHELLS, completion
 from maxmargin.cli.demo import demo
+from maxmargin.cli.info import info
+from maxmargin.cli.kinds import OF_CLIENTS, OF_ONE_PROCESS, flag, has_clients, kind_of, refuse_idle_options
 from maxmargin.cli.output import OPTIONS, CommandError, option
 from maxmargin.cli.predict import certify, predict
-from maxmargin.cli.train import OF_CLIENTS, estimator_of, has_clients, train
+from maxmargin.cli.train import train
 from maxmargin.communicators.launcher import under_mpirun
 from maxmargin.parts.kernels import KERNELS, parameters_of
 
 OF_LIBSVM = ("linear", "poly", "rbf", "sigmoid", "precomputed")  # kernels by their numbers there
 KERNEL_NAMES = (*OF_LIBSVM, *(name for name in KERNELS if name not in OF_LIBSVM))
+
+
+EPILOG = """\
+examples:
+  maxmargin demo
+  maxmargin train heart_scale heart.mm --C 10 --tol 1e-6 && maxmargin predict heart_scale heart.mm
+  maxmargin train abalone --regression --scale --cv 5
+
+Exit codes: 0 success, 1 the tolerance was not reached (a model is still written),
+2 bad usage or input, 130 interrupted (train writes the best model so far).
+"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,31 +47,38 @@ def parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="maxmargin",
         description="Support vector machines that prove their answers: every fit ends with a certified duality gap.",
-        epilog="Exit codes: 0 success, 1 the tolerance was not reached (a model is still written), 2 bad usage or "
-        "input, 130 interrupted (train writes the best model so far).",
+        epilog=EPILOG,
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"maxmargin {maxmargin.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def add(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, parser=parser)
         command.add_argument("--json", action="store_true", help="one JSON object instead of a table; null: not finite")
         return command
 
-    _add_train_arguments(add("train", _checked_train, "Train a classifier, certify it, and write it to a file."))
+    _add_train_arguments(add("train", _checked_train, "Train a model, certify it, and write it to a file."))
     apply = add("predict", predict, "Predict the labels of samples.")
     apply.add_argument("data", metavar="DATA", help="LIBSVM or CSV file; the labels may be unknown")
     apply.add_argument("model", metavar="MODEL", help="a file written by maxmargin train")
     apply.add_argument("out", metavar="OUT", nargs="?", help="where to write (default: standard output)")
-    apply.add_argument("--scores", action="store_true", help="write decision values instead of labels")
+    what = apply.add_mutually_exclusive_group()
+    what.add_argument("--scores", action="store_true", help="write decision values instead of labels")
+    what.add_argument("--proba", action="store_true", help="write probabilities, if the model has them")
     _add_data_options(apply)
     judge = add("certify", certify, "Recompute primal value, dual value and gap of a model on its training data.")
     judge.add_argument("data", metavar="DATA", help="the training data, in the same order")
     judge.add_argument("model", metavar="MODEL", help="a file written by maxmargin train")
+    _add_weights(judge)
     judge.add_argument("--tol", type=float, help="largest relative gap to accept (default: the tol of the model)")
     _add_data_options(judge)
+    tell = add("info", info, "Tell what a model file holds.")
+    tell.add_argument("model", metavar="MODEL", help="a file written by maxmargin train")
+    shell = add("completion", completion, "Print what makes a shell complete commands and options.")
+    shell.add_argument("shell", choices=SHELLS, help='eval "$(maxmargin completion bash)", or for zsh or fish')
     add("demo", demo, "Train and certify on bundled data, beside scikit-learn.")
     return parser
 
@@ -83,7 +104,16 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="no table; warnings and errors are still shown")
     add, told = partial(parser.add_argument, default=argparse.SUPPRESS), _with_default
     add("--verbose", action="store_const", const=1, help="show a progress line on standard error")
-    add("--linear", action="store_true", help="LinearSVC: linear scores, the intercept penalised")
+    add("--linear", action="store_true", help="linear scores, the intercept penalised: LinearSVC, LinearSVR")
+    add("--regression", action="store_true", help="the targets are quantities, not classes: SVR, LinearSVR, NuSVR")
+    add("--nu", type=float, metavar="NU", help=told("nu", "bound on errors, in the place of --C: NuSVC, NuSVR"))
+    add("--one-class", action="store_true", help="what most samples have in common, labels unread: OneClassSVM")
+    add("--epsilon", type=float, metavar="E", help=told("epsilon", "error that costs nothing, with --regression"))
+    likely = told("probability", "for predict --proba")
+    add("--probability", action="store_true", help=likely)
+    _add_weights(parser)
+    parser.add_argument("--scale", action="store_true", help="standardise the columns; predict does it too")
+    parser.add_argument("--cv", type=int, metavar="K", help="only mean and spread of the score over K folds, no model")
     add("--loss", choices=("hinge", "squared_hinge"), help=told("loss", "what a margin below one costs"))
     kernel = told("kernel", "LIBSVM's numbers 0 to 4 also work")
     add("-t", "--kernel", type=_kernel_name, choices=KERNEL_NAMES, help=kernel)
@@ -91,8 +121,8 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     add("-g", "--gamma", type=_bandwidth, metavar="GAMMA", help=told("gamma", "number, scale or auto"))
     add("-d", "--degree", type=int, metavar="N", help=told("degree", "of --kernel poly"))
     add("-r", "--coef0", type=float, metavar="R", help=told("coef0", "of --kernel poly and sigmoid"))
-    weight = told("class_weight", "give every class the same total weight")
-    add("--class-weight", choices=("balanced",), help=weight)
+    weight = told("class_weight", "the same total weight for all classes, or a factor for some")
+    add("--class-weight", type=_class_weight, metavar="balanced|LABEL:WEIGHT,...", help=weight)
     intercept = told("intercept", "auto: free, with --linear penalised")
     add("--intercept", choices=("free", "penalised", "none"), help=intercept)
     strategy = told("multi_class", "one against one, or one against the rest")
@@ -128,17 +158,33 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _with_default(name: str, text: str) -> str:
     """A help text with the default that the signatures of the estimators give to a parameter."""
-    defaults = [
-        inspect.signature(kind).parameters[name].default
-        for kind in (SVC, LinearSVC, DistributedSVC)
-        if name in inspect.signature(kind).parameters
-    ]
+    groups = ((SVC, LinearSVC, DistributedSVC), (SVR, LinearSVR), (OneClassSVM,))
+    signatures = [[inspect.signature(kind).parameters for kind in kinds] for kinds in groups]
+    defaults = next(
+        values for group in signatures if (values := [known[name].default for known in group if name in known])
+    )
     words = [f"{value:g}" if isinstance(value, float) else str(value).replace("None", "none") for value in defaults]
     return f"{text} (default: {words[0]}{f', with --linear {words[1]}' if len(set(words)) > 1 else ''})"
 
 
 def _kernel_name(text: str) -> str:
     return OF_LIBSVM[int(text)] if text in ("0", "1", "2", "3", "4") else text
+
+
+def _add_weights(parser: argparse.ArgumentParser) -> None:
+    text = "weights of the samples: an .npy file, or a text file with a number in each line"
+    parser.add_argument("--weights", metavar="FILE", help=text)
+
+
+def _class_weight(text: str) -> str | dict[str, float]:
+    if text == "balanced":
+        return text
+    try:
+        pairs = [item.rsplit(":", 1) for item in text.split(",")]
+        return {label: float(weight) for label, weight in pairs}
+    except ValueError:
+        words = f"invalid choice: {text!r} (choose balanced, or a weight for each label, as in -1:2,1:0.5)"
+        raise argparse.ArgumentTypeError(words) from None
 
 
 def _bandwidth(text: str) -> str | float:
@@ -154,12 +200,14 @@ def _checked_train(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     if arguments.stream and "linear" not in given:
         raise CommandError("--stream is for linear scores, since kernels need all samples at hand; add --linear.")
-    if "linear" in given:
-        known = inspect.signature(estimator_of(arguments)).parameters
-        for name in inspect.signature(SVC).parameters:
-            if name in given and name not in known:
-                raise CommandError(f"{option(name)} has no effect with --linear; leave one of the two away.")
+    if arguments.stream and (arguments.scale or arguments.cv is not None):
+        raise CommandError("--stream contradicts --scale and --cv, which need all samples at hand; leave one away.")
     _refuse_idle_options_of_clients(arguments)
+    refuse_idle_options(arguments, kind_of(arguments))
+    if arguments.cv is not None and arguments.cv < 2:
+        raise CommandError(f"--cv {arguments.cv} is not a number of folds; pass one from 2 on.")
+    if arguments.cv is not None and arguments.model is not None:
+        raise CommandError("--cv writes no model; leave MODEL or --cv away.")
     kernel = given.get("kernel", "rbf")
     for name in ("gamma", "degree", "coef0"):
         having = [other for other in KERNELS if name in parameters_of(other)]
@@ -176,6 +224,9 @@ def _refuse_idle_options_of_clients(arguments: argparse.Namespace) -> None:
     if not has_clients(arguments):
         return
     what = next((OPTIONS[name] for name in OF_CLIENTS if name in given), "mpirun")
+    idle = [flag(n) for n in ("regression", "one_class", *OF_ONE_PROCESS) if given.get(n) not in (None, False)]
+    if idle:
+        raise CommandError(f"{idle[0]} has no effect with {what}, whose clients train classifiers; leave one away.")
     if "linear" not in given:
         raise CommandError(f"{what} is for linear scores, since kernels need all samples at hand; add --linear.")
     if arguments.stream:

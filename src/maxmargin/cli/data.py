@@ -12,16 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxmargin import SVC, DistributedSVC, LinearSVC
+from maxmargin.cli.kinds import Model, classes_of
 from maxmargin.cli.output import CommandError
 from maxmargin.io import load_model, open_chunks, read_csv, read_data
 from maxmargin.io.chunks import is_text
 from maxmargin.io.csv import TARGET_NAMES
 from maxmargin.io.textfile import ColumnsUnknown
+from maxmargin.models.scaling import parts_of
 from maxmargin.operators import ChunkedMatrix
 from maxmargin.protocols import Array, Float
-
-Model = SVC | LinearSVC | DistributedSVC
 
 
 class Rows(NamedTuple):
@@ -55,13 +54,40 @@ def _open_rows(arguments: argparse.Namespace, n_features: int | None) -> Rows:
 
 
 def model_and_rows(arguments: argparse.Namespace) -> tuple[Model, Rows]:
-    """A model from a file, and rows with the columns that it was trained on."""
-    model: Model = load_model(arguments.model)
-    if not hasattr(model, "classes_"):
+    """A model from a file, and rows with the columns that it was trained on, scaled if it was trained so."""
+    scaler, model = parts_of(load_model(arguments.model))
+    if not hasattr(model, "predict"):
         raise CommandError(
-            f"{arguments.model}: {type(model).__name__} does not tell classes, and the command line is for models that "
-            f"do; in Python, maxmargin.io.load_model reads it, and maxmargin.certify judges it."
+            f"{arguments.model}: {type(model).__name__} does not predict, and the command line is for models that do; "
+            f"in Python, maxmargin.io.load_model reads it."
         )
+    model, rows = _rows_of(model, arguments)
+    if scaler is not None:
+        if isinstance(rows.X, ChunkedMatrix):
+            raise CommandError(f"{arguments.model}: The model was trained with --scale, which --stream cannot do.")
+        rows = rows._replace(X=scaler.transform(rows.X))
+    return model, rows
+
+
+def weights_of(arguments: argparse.Namespace, n_samples: int) -> Float | None:
+    """The weights of the samples, if there is a file with them."""
+    path = arguments.weights
+    if path is None:
+        return None
+    try:
+        is_binary = str(path).endswith(".npy")
+        weights = np.load(path, allow_pickle=False) if is_binary else np.loadtxt(path, ndmin=1, dtype=np.float64)
+    except FileNotFoundError:
+        raise CommandError(f"{path}: There is no such file; check the path.") from None
+    except (ValueError, OSError, EOFError) as error:
+        reason = " ".join(str(error).split())[:80]
+        raise CommandError(f"{path}: This is no list of weights ({reason}); write a number in each line.") from error
+    if weights.shape != (n_samples,):
+        raise CommandError(f"{path}: There are {weights.size} weights, but {n_samples} samples; give one for each.")
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _rows_of(model: Model, arguments: argparse.Namespace) -> tuple[Model, Rows]:
     expected = model.n_features_in_
     if arguments.stream:
         return model, _open_rows(arguments, expected if is_text(arguments.data) else None)
@@ -119,10 +145,13 @@ def whole_labels(y: Array) -> Array:
 
 
 def has_known_labels(model: Model, y: Array | None) -> bool:
-    """Whether some label of the data is a class of the model."""
-    if y is None or (model.classes_.dtype.kind in "UO") != (y.dtype.kind in "UO"):
+    """Whether some label of the data is a class of the model, or a number if the model predicts quantities."""
+    classes = classes_of(model)
+    if y is None or classes is None:
+        return y is not None and y.dtype.kind in "fiu"
+    if (classes.dtype.kind in "UO") != (y.dtype.kind in "UO"):
         return False
-    return bool(np.isin(y, model.classes_.astype(y.dtype)).any())
+    return bool(np.isin(y, classes.astype(y.dtype)).any())
 
 
 def check_output(target: Path, *inputs: str) -> None:

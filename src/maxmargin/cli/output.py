@@ -25,6 +25,7 @@ OPTIONS = {
     name: f"--{name.replace('_', '-')}"
     for name in (
         *("kernel", "loss", "C", "gamma", "degree", "coef0", "class_weight", "intercept", "multi_class"),
+        *("nu", "epsilon", "probability"),
         *("solver", "tol", "max_iter", "max_time", "cache_size", "verbose"),
         *("engine", "round_timeout", "checkpoint", "checkpoint_every", "on_failure"),
         *("format", "target", "zero_based", "stream", "scheduler"),

@@ -10,9 +10,13 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, DistributedSVC, LinearSVC, Status
-from maxmargin.cli.data import Model, check_output, dense, read_rows, refuse_to_overwrite_data, whole_labels
+from maxmargin import DistributedSVC, OneClassSVM, Record, Status
+from maxmargin.cli.data import Rows, check_output, dense, read_rows, refuse_to_overwrite_data, weights_of, whole_labels
+from maxmargin.cli.kinds import Model, classes_of, kind_of
 from maxmargin.cli.output import (
     INTERRUPTED,
     NOT_CONVERGED,
@@ -24,27 +28,26 @@ from maxmargin.cli.output import (
     write,
     write_json,
 )
+from maxmargin.cli.scoring import cross_validate
 from maxmargin.cli.tables import Line, label_text, numbers, write_worst
 from maxmargin.communicators import launch_on_mpi
 from maxmargin.communicators.launcher import launched_rank, under_mpirun
 from maxmargin.io import open_shards, save_model
+from maxmargin.loop.progress import ProgressLine
+from maxmargin.operators import ChunkedMatrix
+from maxmargin.protocols import Array
 from maxmargin.threads import available_threads
+from maxmargin.wording import shown
 
-OF_CLIENTS = (
-    "engine",
-    "topology",
-    "n_clients",
-    "scheduler",
-    "round_timeout",
-    "checkpoint",
-    "checkpoint_every",
-    "on_failure",
-)
 ATTEMPTS = 4  # of a job of MPI, with --on-failure restart
+MANY_CLASSES = 20  # more labels are quantities rather than classes, for all that is known
+PATIENCE = 2.0  # seconds until people look for a sign of life
 
 
 def train(arguments: argparse.Namespace) -> int:
     """Fit, write the model, report; the exit code."""
+    if arguments.cv is not None:
+        return _try_out(arguments)
     target = Path(arguments.model or _default_model_name(arguments.data))
     check_output(target, arguments.data)
     refuse_to_overwrite_data(target)
@@ -52,12 +55,13 @@ def train(arguments: argparse.Namespace) -> int:
     if getattr(arguments, "engine", "") == "mpi" and not under_mpirun():
         return _launch(arguments)
     if isinstance(unfitted, DistributedSVC):
-        model, n_samples = _fit_clients(unfitted, arguments)
+        (model, n_samples), scaler = _fit_clients(unfitted, arguments), None
     else:
-        model, n_samples = _fit_here(unfitted, arguments)
+        model, scaler, n_samples = _fit_here(unfitted, arguments)
     if launched_rank() > 0:
         return SUCCESS  # the first rank writes and reports; the launcher would end it if another had failed
-    save_model(model.set_params(verbose=type(model)().verbose), target)
+    model.set_params(verbose=type(model)().verbose, callback=None)
+    save_model(model if scaler is None else make_pipeline(scaler, model), target)
     statuses = {solution.status for solution in model.solutions_}
     status = Status.INTERRUPTED if Status.INTERRUPTED in statuses else model.status_
     if arguments.json:
@@ -68,6 +72,7 @@ def train(arguments: argparse.Namespace) -> int:
                 "data": arguments.data,
                 "model": str(target),
                 "n_samples": n_samples,
+                "scaled": scaler is not None,
             }
         )
     elif not arguments.quiet:
@@ -79,21 +84,9 @@ def train(arguments: argparse.Namespace) -> int:
     return SUCCESS if statuses == {Status.CONVERGED} else NOT_CONVERGED
 
 
-def has_clients(arguments: argparse.Namespace) -> bool:
-    """Whether several clients are to train together."""
-    return under_mpirun() or any(name in OF_CLIENTS for name in vars(arguments))
-
-
-def estimator_of(arguments: argparse.Namespace) -> type[SVC] | type[LinearSVC] | type[DistributedSVC]:
-    """What is to be trained."""
-    if has_clients(arguments):
-        return DistributedSVC
-    return LinearSVC if hasattr(arguments, "linear") else SVC
-
-
 def _unfitted(arguments: argparse.Namespace) -> Model:
     """The estimator with the given parameters, each of which is checked alone so that the wrong one can be named."""
-    kind = estimator_of(arguments)
+    kind = kind_of(arguments)
     known = kind().get_params()
     parameters = {name: value for name, value in vars(arguments).items() if name in OPTIONS and name in known}
     if parameters.get("intercept") == "none":
@@ -106,15 +99,101 @@ def _unfitted(arguments: argparse.Namespace) -> Model:
     return kind(**parameters)
 
 
-def _fit_here(model: Model, arguments: argparse.Namespace) -> tuple[Model, int]:
-    """The model, fitted by this process, and the number of samples."""
+def _fit_here(model: Model, arguments: argparse.Namespace) -> tuple[Model, StandardScaler | None, int]:
+    """The model, fitted by this process, the scaler of its columns, and the number of samples."""
+    rows, scaler = _training_rows(model, arguments)
+    weights = weights_of(arguments, rows.X.shape[0])
+    if sys.stderr is not None and sys.stderr.isatty() and not (arguments.quiet or arguments.json or model.verbose):
+        model.set_params(callback=_Patient(type(model).__name__, model.tol))
+    model.fit(rows.X, None if isinstance(model, OneClassSVM) else rows.y, sample_weight=weights)
+    if rows.names is not None:
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
+        if scaler is not None:
+            scaler.feature_names_in_ = model.feature_names_in_
+    return model, scaler, rows.X.shape[0]
+
+
+def _training_rows(model: Model, arguments: argparse.Namespace) -> tuple[Rows, StandardScaler | None]:
+    """The samples, standardised if they should be, and by what. Sets: weights of classes for the labels that there are.
+
+    Raises
+    ------
+    CommandError
+        The targets are no classes, but the model tells classes; or no numbers, but the model predicts them.
+
+    """
     rows = read_rows(arguments, arguments.n_features)
     if getattr(arguments, "kernel", "") == "precomputed":
         rows = dense(rows)
-    model.fit(rows.X, rows.y)
-    if rows.names is not None:
-        model.feature_names_in_ = np.array(rows.names, dtype=object)
-    return model, rows.X.shape[0]
+    if isinstance(weights := getattr(model, "class_weight", None), dict):
+        model.set_params(class_weight=_weights_of_classes(weights, rows.y, arguments.data))
+    if rows.y is not None and not isinstance(model, OneClassSVM):
+        _look_at_targets(rows.y, "regression" in vars(arguments), arguments.data)
+    if not arguments.scale:
+        return rows, None
+    scaler = StandardScaler(with_mean=not isinstance(rows.X, sparse.csr_array)).fit(rows.X)
+    return rows._replace(X=scaler.transform(rows.X)), scaler
+
+
+def _look_at_targets(y: Array, are_quantities: bool, data: str) -> None:
+    """Refuse quantities where classes are wanted, and texts where quantities are; warn of very many classes."""
+    if are_quantities:
+        if y.dtype.kind not in "fiu":
+            raise CommandError(
+                f"{data}: Targets such as {shown(str(y[0]))} are no numbers; leave --regression away to tell classes."
+            )
+        return
+    if y.dtype.kind == "f":  # whole numbers have become integers
+        odd = y[y != np.trunc(y)][0]
+        raise CommandError(
+            f"{data}: The target {odd:g} is no class, since it is no whole number; add --regression to predict "
+            f"quantities, or write the classes as whole numbers or names."
+        )
+    count = np.unique(y).size
+    if count > MANY_CLASSES and y.dtype.kind in "iu":
+        pairs = count * (count - 1) // 2
+        say(
+            f"maxmargin: warning: {data}: There are {count} different labels, which one against one are {pairs} "
+            f"machines; add --regression if they are quantities."
+        )
+
+
+def _weights_of_classes(weights: dict[str, float], y: Array | None, data: str) -> dict[object, float]:
+    """Weights by the labels that the data have."""
+    labels = {label_text(label): label for label in np.unique(y).tolist()} if y is not None else {}
+    unknown = [name for name in weights if name not in labels]
+    if unknown:
+        known = ", ".join(list(labels)[:20])
+        raise CommandError(
+            f"{data}: No label is {unknown[0]}, for which --class-weight has a weight; there are {known}."
+        )
+    return {labels[name]: weight for name, weight in weights.items()}
+
+
+class _Patient:
+    """Shows the gap on a terminal, once a fit has taken so long that people look for it."""
+
+    def __init__(self, name: str, tol: float) -> None:
+        self.line = ProgressLine(1, name, tol)
+
+    def __call__(self, record: Record) -> None:
+        if record.seconds >= PATIENCE:
+            self.line.show(record)
+
+
+def _try_out(arguments: argparse.Namespace) -> int:
+    """Mean and spread of the score over folds, without writing a model."""
+    model = _unfitted(arguments)
+    rows, _ = _training_rows(model, argparse.Namespace(**vars(arguments) | {"scale": False}))
+    if rows.y is None or isinstance(model, OneClassSVM) or isinstance(rows.X, ChunkedMatrix):
+        raise CommandError("--cv needs targets to compare predictions with; --one-class has none.")
+    weights = weights_of(arguments, rows.X.shape[0])
+    scores = cross_validate(model, rows.X, rows.y, weights, arguments.cv, arguments.scale)
+    if arguments.json:
+        write_json({"command": "train", "data": arguments.data, "folds": arguments.cv, **scores.report()})
+    else:
+        write(scores.text())
+    return SUCCESS if scores.converged else NOT_CONVERGED
 
 
 def _fit_clients(model: DistributedSVC, arguments: argparse.Namespace) -> tuple[Model, int]:
@@ -162,7 +241,7 @@ def _report(model: Model, status: Status, converged: bool) -> dict[str, object]:
         "class": type(model).__name__,
         "parameters": model.get_params(),
         "n_features": model.n_features_in_,
-        "classes": model.classes_.tolist(),
+        "classes": None if (classes := classes_of(model)) is None else classes.tolist(),
         "status": status.name,
         "message": str(status),
         "converged": converged,
@@ -174,14 +253,17 @@ def _report(model: Model, status: Status, converged: bool) -> dict[str, object]:
     }
     if isinstance(model, DistributedSVC):  # whose dual variables stay with the clients
         return report | {"clients": int(model.traffic_["rounds"].size), "traffic": _traffic(model)}
-    return report | {"support_vectors": int(model.support_.size)}
+    support = getattr(model, "support_", None)  # which linear regressions have not
+    return report if support is None else report | {"support_vectors": int(support.size)}
 
 
 def _problems(model: Model) -> list[Line]:
-    names = list(map(label_text, model.classes_.tolist()))
-    if len(names) == 2:
+    names = list(map(label_text, getattr(model, "classes_", np.empty(0)).tolist()))
+    if not names:
+        problems = ["one class" if isinstance(model, OneClassSVM) else "regression"]
+    elif len(names) == 2:
         problems = [f"{names[1]} against {names[0]}"]
-    elif model.multi_class == "ovr":
+    elif getattr(model, "multi_class", "") == "ovr":
         problems = [f"{name} against the rest" for name in names]
     else:
         problems = [f"{one} against {other}" for one, other in combinations(names, 2)]
@@ -204,9 +286,10 @@ def _traffic(model: DistributedSVC) -> dict[str, float]:
 def _tell(model: Model, status: Status, n_samples: int) -> None:
     """Sentences and a table for people."""
     kernel, problems = getattr(model, "kernel", None), _problems(model)
+    classes = f", {model.classes_.size} classes" if hasattr(model, "classes_") else ""
     write(
         f"{type(model).__name__}{f' ({kernel} kernel)' if kernel else ''}: {n_samples} samples, "
-        f"{model.n_features_in_} features, {model.classes_.size} classes\n"
+        f"{model.n_features_in_} features{classes}\n"
         f"{status} ({model.tol:g} was asked for).\n"
     )
     columns = ["problem", "primal", "dual", "relative gap", "iterations", "seconds"]

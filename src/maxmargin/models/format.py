@@ -39,6 +39,9 @@ RECORDS: dict[str, Callable[..., Solution | Point | Certificate | Record]] = {
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
+SCALING = "scaling"  # the part of a document that a model has if its columns are standardised first
+
+
 class ModelFileError(FileError):
     """A model that cannot be stored, or a model file that cannot be read: the path and a sentence."""
 

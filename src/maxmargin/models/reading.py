@@ -32,6 +32,7 @@ from maxmargin.models.format import (
     MAX_DOCUMENT_BYTES,
     MAX_RATIO,
     RECORDS,
+    SCALING,
     SPARSE,
     VERSION,
     Json,
@@ -50,6 +51,7 @@ from maxmargin.models.rules import (
     is_nan,
     is_whole,
 )
+from maxmargin.models.scaling import scaled_model
 from maxmargin.problems.point import Status
 from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, shown
@@ -76,7 +78,8 @@ def load_model(path: PathLike, *, max_bytes: int | None = None) -> BaseEstimator
     Returns
     -------
     estimator
-        The fitted model; predictions, scores and attributes are the same to the last bit.
+        The fitted model, or the pipeline with a ``StandardScaler`` in front; predictions, scores and attributes are
+        the same to the last bit.
 
     Raises
     ------
@@ -175,7 +178,7 @@ def _parse(raw: bytes) -> Node:
             f"version {VERSION}; update maxmargin, or save the model with this one."
         )
     expected = {"format", "version", "maxmargin", "class", "parameters", "fitted"}
-    if document.keys() != expected:
+    if document.keys() - {SCALING} != expected:
         raise Refusal(f"{DOCUMENT} must have the keys {', '.join(sorted(expected))}; save the model again.")
     return document
 
@@ -225,11 +228,15 @@ class _Decoder:
             if key in vars(model) or (key not in ATTRIBUTES[name] and key not in OPTIONAL):
                 raise Refusal(f"{name} has no fitted attribute {shown(key)}; update maxmargin, or save it again.")
             setattr(model, key, self.decode(node))
+        scaling = None
+        if SCALING in document:
+            parts = _expect_keys(document[SCALING], {"mean", "scale"})
+            scaling = {name: self.decode(node) for name, node in parts.items()}
         unused = sorted(self.members.keys() - self._arrays.keys() - {DOCUMENT})
         if unused:
             raise Refusal(f"The member {shown(unused[0])} belongs to no attribute; save the model again.")
         check_model(model)
-        return model
+        return model if scaling is None else scaled_model(scaling, model)
 
     def _build(self, name: str, parameters: dict[str, object]) -> BaseEstimator:
         """An estimator with checked parameters; one that the file does not have keeps its default."""

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import secrets
-import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import IO
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin.loop.solution import Record, Solution
 from maxmargin.models.format import (
@@ -27,12 +27,14 @@ from maxmargin.models.format import (
     DTYPE,
     FORMAT,
     MAX_DOCUMENT_BYTES,
+    SCALING,
     VERSION,
     Json,
     ModelFileError,
     Refusal,
 )
 from maxmargin.models.rules import check_fields, check_model, fitted_attributes
+from maxmargin.models.scaling import check_scaler, parts_of
 from maxmargin.problems.point import Certificate, Point, Status
 from maxmargin.protocols import Array
 from maxmargin.wording import PathLike
@@ -46,7 +48,7 @@ def save_model(model: BaseEstimator, path: PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of maxmargin, such as `SVC` or `SVR`.
+        A fitted estimator of maxmargin, such as `SVC` or `SVR`, or a pipeline of ``StandardScaler`` and one of these.
     path : path-like
         Where to; any suffix, ".mm" is the custom.
 
@@ -75,10 +77,13 @@ def save_model(model: BaseEstimator, path: PathLike) -> None:
 
     """
     try:
+        scaler, model = parts_of(model)
         _refuse_code(model)
         check_model(model)
+        if scaler is not None:
+            check_scaler(scaler, model)
         writer = _Encoder()
-        text = json.dumps(writer.document(model), allow_nan=False).encode()
+        text = json.dumps(writer.document(model, scaler), allow_nan=False).encode()
         if len(text) > MAX_DOCUMENT_BYTES:
             raise Refusal(
                 f"The history of the fit takes {len(text)} bytes, and a file holds at most {MAX_DOCUMENT_BYTES}; "
@@ -116,10 +121,14 @@ class _Encoder:
         self.members: dict[str, Array] = {}
         self._seen: dict[int, tuple[object, Json]] = {}  # the object too, so that its id stays its own
 
-    def document(self, model: BaseEstimator) -> dict[str, Json]:
+    def document(self, model: BaseEstimator, scaler: StandardScaler | None) -> dict[str, Json]:
         """Everything but the arrays."""
         parameters = model.get_params(deep=False)
         fitted = fitted_attributes(model)
+        scaling = {}
+        if scaler is not None:
+            parts = {"mean": scaler.mean_ if scaler.with_mean else None, "scale": scaler.scale_}
+            scaling = {SCALING: {name: self.encode(value, f"scaling.{name}") for name, value in parts.items()}}
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -127,6 +136,7 @@ class _Encoder:
             "class": type(model).__name__,
             "parameters": {name: self.encode(value, name) for name, value in parameters.items()},
             "fitted": {name: self.encode(value, name) for name, value in fitted.items()},
+            **scaling,
         }
 
     def encode(self, value: object, place: str) -> Json:
@@ -197,6 +207,8 @@ def _same_text(stored: object, value: object) -> bool:
 
 
 def _write_atomically(path: PathLike, document: bytes, arrays: Mapping[str, Array]) -> None:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ModelFileError(path, "This is a directory or a device, not a file; give the path of a file.")
     with replaced_when_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         _add(archive, DOCUMENT, document)
         for name, array in arrays.items():
@@ -212,14 +224,11 @@ def replaced_when_whole(path: PathLike) -> Iterator[IO[bytes]]:
     Raises
     ------
     ModelFileError
-        There is something at this path that is no file.
-    OSError
+        OSError
         The file cannot be written.
 
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        raise ModelFileError(path, "This is a directory or a device, not a file; give the path of a file.")
     temporary = target.parent / f".maxmargin-{secrets.token_hex(8)}.tmp"
     try:
         with temporary.open("xb") as file:
