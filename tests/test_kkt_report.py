@@ -185,7 +185,7 @@ def test_models_without_a_margin_are_refused():
 
 
 def test_the_margin_of_the_planets():
-    """Items 3-25 and 3-26: half the distance of Pluto and Mercury, the two samples on which it rests."""
+    """Items 3-25, 3-26, correction E3-2: half the distance of Pluto and Mercury, the two samples on which it rests."""
     diameters, y, names = load_planets()
     for model in (
         SVC(C=np.inf, kernel="linear"),

@@ -260,8 +260,14 @@ def test_what_is_refused(options, words):
         Lasso(**options).fit(X, y)
     with pytest.raises(ValueError, match="l1_ratio"):
         ElasticNet(l1_ratio=1.5).fit(X, y)
-    for wrong in (X[:, 0], np.where(X > 2.0, np.nan, X), np.asfortranarray(np.where(X > 2.0, np.inf, X)), X[:0]):
-        with pytest.raises(ValueError, match=r"2D array|NaN|infinity|0 sample"):
+    for wrong in (
+        X[:, 0],
+        np.where(X > 2.0, np.nan, X),
+        np.asfortranarray(np.where(X > 2.0, np.inf, X)),
+        X[:0],
+        X[:, :0],
+    ):
+        with pytest.raises(ValueError, match=r"2D array|NaN|infinity|0 sample|0 feature"):
             Lasso().fit(wrong, y[: len(wrong)])
 
 
