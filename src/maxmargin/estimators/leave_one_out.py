@@ -64,6 +64,10 @@ def leave_one_out(model: Any, X: MatrixLike, y: ArrayLike, sample_weight: ArrayL
     if not isinstance(model, KernelMachine):
         raise TypeError(f"leave_one_out is for kernel machines of maxmargin; {type(model).__name__} is none.")
     check_is_fitted(model)
+    if model.approximation is not None:
+        raise ValueError(
+            f"leave_one_out is exact, and approximation={model.approximation!r} is not; fit a model without it."
+        )
     sketch = copy.copy(model)
     sketch.gamma = model._gamma if model.kernel != "precomputed" else model.gamma
     if getattr(model, "class_weight", None) == "balanced":

@@ -15,6 +15,7 @@ from maxmargin.estimators._machinery.at_once import of_loss
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
+from maxmargin.estimators._machinery.kernel_machine import APPROXIMATION_CONSTRAINTS
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function, hinge_problem
 from maxmargin.loop.minimize import Callback
@@ -60,6 +61,14 @@ class SVC(KernelClassifier):
         Of the margins. scikit-learn's ``SVC`` has the hinge only.
     intercept : {"auto", "free", "penalised"} or None, default="auto"
         "auto" is "free", as in LIBSVM.
+    approximation : {"nystroem"}, default=None
+        "nystroem" looks for the best function among those of `rank` samples, which are drawn by the kernel matrix, and
+        certifies it among all functions: for 100,000 samples and more. `support_` are these samples, so a prediction
+        takes `rank` kernel values. The gap says what the rank costs, and `status_` is ``LOW_RANK`` where it is above
+        `tol`, the tolerance among these functions. Solvers see the factor as rows of features.
+    rank : int, default=500
+        Of an approximation, at most the number of samples; the factor takes 8 or, above half of `cache_size`, 4 bytes
+        for each sample and column.
     solver : str, default="auto"
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "saddle", "gilbert" and
         "frank_wolfe" find the hard margin (``C=inf``) of the linear kernel as the distance of two hulls; for other `C`
@@ -109,6 +118,7 @@ shape_fit_, n_features_in_, feature_names_in_
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
+        **APPROXIMATION_CONSTRAINTS,
         "C": [Interval(Real, 0, None, closed="right")],
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "intercept": INTERCEPT_CONSTRAINT,
@@ -135,6 +145,8 @@ shape_fit_, n_features_in_, feature_names_in_
         multi_class: str = "ovo",
         loss: str = "hinge",
         intercept: str | None = "auto",
+        approximation: str | None = None,
+        rank: int = 500,
         solver: str = "auto",
         solver_options: dict[str, object] | None = None,
         max_time: float | None = None,

@@ -12,7 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import of_loss
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT, POSITIVE
-from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelRegressor
+from maxmargin.estimators._machinery.kernel_machine import (
+    APPROXIMATION_CONSTRAINTS,
+    KERNEL_CONSTRAINTS,
+    KernelRegressor,
+)
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import tube_problem
 from maxmargin.loop.minimize import Callback
@@ -77,6 +81,7 @@ feature_names_in_
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CONSTRAINTS,
+        **APPROXIMATION_CONSTRAINTS,
         "C": [POSITIVE],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
@@ -101,6 +106,8 @@ feature_names_in_
         loss: str = "epsilon_insensitive",
         random_state: int | np.random.RandomState | None = None,
         intercept: str | None = "auto",
+        approximation: str | None = None,
+        rank: int = 500,
         solver: str = "auto",
         solver_options: dict[str, object] | None = None,
         max_time: float | None = None,

@@ -98,6 +98,10 @@ class Gram(ABC):
         whole: Float | None = vars(self).get("whole")
         return self.sums(w, self._all_columns) if whole is None else np.asarray(w @ whole)
 
+    def within(self, w: Float) -> Float:
+        """``K w`` where ``w`` is not zero, and perhaps zero elsewhere: ``w^T K w`` takes half of a part of the matrix."""
+        return self.apply(w)
+
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``, in float64 where ``w`` is not zero or it matters, and at most an error away from it elsewhere."""
         return self.apply(w)
@@ -255,6 +259,14 @@ class KernelGram(Gram):
         dsyrk(1.0, X.T, trans=1, lower=1, c=K.T, overwrite_c=1)  # the upper half, which is enough
         map_all(self.kernel, K, points.sq)
         return K
+
+    def within(self, w: Float) -> Float:
+        """Among the samples with a coefficient, from one half of their matrix."""
+        if "whole" in vars(self):
+            return self.apply(w)
+        z, support = np.zeros(self.n_samples), np.flatnonzero(w)
+        z[support] = self.tiles.symmetric_sums(self._doubles.take(support), w[support])
+        return z
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
         """``K w``: among the support vectors from one half of the matrix, elsewhere first in float32.

@@ -263,7 +263,7 @@ class Problem(ConvexProblem):
         primal_error += 0.5 * self.lam * (total_error(own, errors) + growth(n) * float(own @ np.abs(z)))
         passes = self.operator.passes(point.w)
         if not np.array_equal(alpha, self.lam * point.w):  # or these scores serve both values
-            z, errors = self.operator.apply(alpha) / self.lam, self.gram.rounding(alpha) / self.lam
+            z, errors = self.gram.within(alpha) / self.lam, self.gram.rounding(alpha) / self.lam
             passes += self.operator.passes(alpha)
         conjugate, error = self._conjugate_penalty(alpha, z, errors, sums)
         dual = -sums.conjugates - conjugate

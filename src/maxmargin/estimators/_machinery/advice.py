@@ -22,8 +22,8 @@ NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin
 
 
 def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> list[Wording]:
-    """How far from the optimum a fit ended, why, and what may help; nothing if it converged."""
-    unfinished = [s for s in estimator.solutions_ if s.status is not Status.CONVERGED]
+    """How far from the optimum a fit ended, why, and what may help; nothing if it did, or was given a rank."""
+    unfinished = [s for s in estimator.solutions_ if s.status not in (Status.CONVERGED, Status.LOW_RANK)]
     if not unfinished:
         return []
     solution = max(unfinished, key=lambda s: s.certificate.relative_gap)

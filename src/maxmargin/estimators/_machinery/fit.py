@@ -125,6 +125,7 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
                 solution = replace(solution, status=stopped[0])
             if solution.status in STOPPED_BY_THE_USER:
                 stopped.append(solution.status)
+            solution = estimator._proven(problem, solution)
             solved[k] = Solved(solution, estimator._function(problem, solution))
             if listening:
                 listeners.end_problem()

@@ -19,6 +19,7 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
+from maxmargin.estimators._machinery.nystroem import NystroemView, among_all, check_approximation
 from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.results import AtOnce, Results
@@ -34,6 +35,10 @@ from maxmargin.protocols import Array, Float, Loss
 from maxmargin.solvers.choice import AnyProblem
 from maxmargin.threads import workers_for
 
+APPROXIMATION_CONSTRAINTS: dict[str, list[object]] = {
+    "approximation": [StrOptions({"nystroem"}), None],
+    "rank": [Interval(Integral, 1, None, closed="left")],
+}
 KERNEL_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "kernel": [StrOptions(set(KERNEL_NAMES)), callable],
@@ -51,6 +56,8 @@ class KernelMachine(CertifiedEstimator):
 
     _has_form_of_rows: ClassVar[bool] = True  # whether its problem can be posed without a kernel, if that is linear
     _has_form_of_losses: ClassVar[bool] = True  # whether its problem is a sum of losses, and not a program
+    approximation: str | None = None  # of machines that have none, and of models stored before there was any
+    rank: int = 500
 
     def _views(self, plan: Plan) -> Sequence[View]:
         """Through the kernel; if it is linear, as rows of features where a problem can be posed so."""
@@ -59,12 +66,25 @@ class KernelMachine(CertifiedEstimator):
         self._gamma = bandwidth(self, plan.X, plan.weights)
         if self.kernel == "poly":
             check.check_polynomial(self.degree, self._gamma, self.coef0, plan.X)
+        if self._is_approximated:
+            check_approximation(self, plan.X.shape[0])
+            return [NystroemView(self, plan.X, plan.workers)]
         kernel = KernelView(self, plan.X, plan.tasks, plan.workers)
         as_rows = self._has_form_of_rows and self.kernel == "linear"
         return [RowsView(plan.X), kernel] if as_rows else [kernel]
 
+    @property
+    def _is_approximated(self) -> bool:
+        """Whether functions are combinations of some columns of the kernel."""
+        return self.approximation is not None
+
+    def _proven(self, problem: AnyProblem, solution: Solution) -> Solution:
+        if self._is_approximated and isinstance(problem, Problem):
+            return among_all(problem, solution)
+        return solution
+
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
-        programs = self._programs(plan)
+        programs = None if self._is_approximated else self._programs(plan)
         return None if programs is None else partial(solve_kernel_machine, self, plan, programs)
 
     def _loss(self) -> Loss:
@@ -85,7 +105,7 @@ class KernelMachine(CertifiedEstimator):
     def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """The function that was certified. Over a kernel its expansion is ``w``: the dual point may be another one."""
         point = solution.point
-        of_rows = isinstance(problem, Problem) and not problem.kernelised
+        of_rows = isinstance(problem, Problem) and not problem.kernelised and not self._is_approximated
         return Function(point.w, point.b, point.alpha if of_rows else point.w)
 
     def _keep(self, plan: Plan, solved: Results) -> None:

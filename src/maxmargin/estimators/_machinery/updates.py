@@ -82,6 +82,10 @@ def removed(model: KernelMachine, indices: ArrayLike) -> list[str]:
 def _training_of(model: KernelMachine, what: str) -> Training:
     """What the model was fitted to, if it is known and still the same."""
     check_is_fitted(model)
+    if model.approximation is not None:
+        raise ValueError(
+            f"{what} is exact, and approximation={model.approximation!r} is not; fit without it, or fit it again."
+        )
     training: Training | None = vars(model).get("_training")
     if training is None:
         raise ValueError(f"{what} needs the training samples, which are not stored with a model; fit it again.")
