@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from benchmark_utils.data import read_covtype
 
 import maxmargin
+from benchmark_utils.data import read_covtype
 
 
 def main() -> int:
@@ -31,9 +31,7 @@ def main() -> int:
         maxmargin.SVC(**settings, rank=min(rank, 500), solver="auto" if rank <= 1000 else "dual_coordinate").fit(
             X[few], y[few]
         )
-    print(
-        f"covtype, {len(y)} rows, C={options.C:g}, gamma={options.gamma:g}, tol={options.tol:g} among a rank's functions"
-    )
+    print(f"covtype, {len(y)} rows, C={options.C:g}, gamma={options.gamma:g}, tol={options.tol:g} within a rank")
     print("rank  seconds  primal        dual          gap to the kernel problem  training error  predictions/s  solver")
     for rank in options.ranks:
         began = time.perf_counter()

@@ -27,6 +27,7 @@ from maxmargin.estimators.logistic_regression import LogisticRegression
 from maxmargin.estimators.minimum_norm import minimum_norm
 from maxmargin.estimators.multi_task_elastic_net import MultiTaskElasticNet
 from maxmargin.estimators.multi_task_lasso import MultiTaskLasso
+from maxmargin.estimators.nu_path import NuPath, nu_path
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.nu_svr import NuSVR
 from maxmargin.estimators.one_class_svm import OneClassSVM
@@ -71,6 +72,7 @@ __all__ = [
     "LogisticRegression",
     "MultiTaskElasticNet",
     "MultiTaskLasso",
+    "NuPath",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -98,6 +100,7 @@ __all__ = [
     "leave_one_out",
     "minimise_in_ball",
     "minimum_norm",
+    "nu_path",
     "pareto_curve",
     "projected_sgd",
     "svm_path",

@@ -99,7 +99,7 @@ class Gram(ABC):
         return self.sums(w, self._all_columns) if whole is None else np.asarray(w @ whole)
 
     def within(self, w: Float) -> Float:
-        """``K w`` where ``w`` is not zero, and perhaps zero elsewhere: ``w^T K w`` takes half of a part of the matrix."""
+        """``K w`` where ``w`` is not zero, perhaps zero elsewhere: ``w^T K w`` takes half of a part of the matrix."""
         return self.apply(w)
 
     def apply_where(self, w: Float, matters: Matters) -> Float:

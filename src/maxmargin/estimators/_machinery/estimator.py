@@ -184,6 +184,10 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         """What solves all tasks in one compiled call, or finds that it does not get there; ``None`` if nothing does."""
         return None
 
+    def _proven(self, problem: AnyProblem, solution: Solution) -> Solution:
+        """A solution as one of the problem that users asked for, if another one was solved."""
+        return solution
+
     def _function(self, problem: AnyProblem, solution: Solution) -> Function:
         """What a solution stands for."""
         return Function(solution.point.w, solution.point.b, solution.point.alpha)

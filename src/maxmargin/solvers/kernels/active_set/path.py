@@ -46,18 +46,18 @@ def follow(
                 b, step, i, j = _to_crossing(p, a, e, status, rate, e_rate, C_end - C)
                 C += step
                 _stretch(p, a, status, C)
-                _add(step, e_rate, e)
+                add_to_slopes(step, e_rate, e)
                 if i < 0:
                     return m, b, C, count, REACHED
                 b = e[i]
-                m = _free(p, face, status, m, i)
-                m = _free(p, face, status, m, j)
+                m = make_free(p, face, status, m, i)
+                m = make_free(p, face, status, m, j)
             else:
                 v = _partner(p, e, status, surplus)
                 if v < 0:
                     return m, b, C, count, STUCK
                 b = e[v]
-                m = _free(p, face, status, m, v)
+                m = make_free(p, face, status, m, v)
             Cs[count], bs[count] = C, b
             variables[count] = a
             count += 1
@@ -65,20 +65,20 @@ def follow(
         b_rate = _free_rates(p, face, m, rate, surplus, e_rate)
         for i in range(m):
             rate[face.free[i]] = face.step[i]
-        _score_rates(p, rate, e_rate)
+        rate_of_slopes(p, rate, e_rate)
         step, hit, v = _next_change(p, face, a, e, status, m, b, C, e_rate, b_rate, C_end - C, last_out)
         C += step
         b += step * b_rate
         for i in range(m):
             a[face.free[i]] += step * face.step[i]
-        _add(step, e_rate, e)
+        add_to_slopes(step, e_rate, e)
         _stretch(p, a, status, C)
         last_out = -1
         if hit >= 0:
             v = last_out = face.free[hit]
             m = _stop_at_bound(p, face, a, status, m, hit, C)
         elif v >= 0:
-            m = _free(p, face, status, m, v)
+            m = make_free(p, face, status, m, v)
             if status[v] != FREE:  # it depends on the free ones, and stays where it is until one of these leaves
                 face.barred[v] = True
                 continue
@@ -92,7 +92,7 @@ def follow(
 
 
 @compiled
-def _add(step: float, rate: Float, e: Float) -> None:
+def add_to_slopes(step: float, rate: Float, e: Float) -> None:
     """Sets: ``e``."""
     for v in range(e.shape[0]):
         e[v] += step * rate[v]
@@ -132,7 +132,7 @@ def _stretch(p: Program, a: Float, status: Array, C: float) -> None:
 
 
 @compiled
-def _score_rates(p: Program, rate: Float, e_rate: Float) -> None:
+def rate_of_slopes(p: Program, rate: Float, e_rate: Float) -> None:
     """How minus the gradient moves with ``C``. Sets: ``e_rate``."""
     moving = np.flatnonzero(rate)
     f = np.zeros(p.K.shape[0])
@@ -144,7 +144,7 @@ def _score_rates(p: Program, rate: Float, e_rate: Float) -> None:
 @compiled
 def _free_rates(p: Program, face: Face, m: int, rate: Float, surplus: float, e_rate: Float) -> float:
     """How free variables and the multiplier move with ``C``. Sets: ``step, sums``; the other arrays are memory."""
-    _score_rates(p, rate, e_rate)
+    rate_of_slopes(p, rate, e_rate)
     for i in range(m):
         face.step[i] = e_rate[face.free[i]]
         face.sums[0, i] = 1.0
@@ -196,7 +196,7 @@ def _next_change(
 
 
 @compiled
-def _free(p: Program, face: Face, status: Array, m: int, v: int) -> int:
+def make_free(p: Program, face: Face, status: Array, m: int, v: int) -> int:
     """Make a variable free unless it depends on those that are; how many there are. Sets: ``status``, the face."""
     diagonal = entry(p, v, v)
     for i in range(m):
@@ -230,7 +230,7 @@ def _to_crossing(
 
     Until then any multiplier between the two sides is right. Sets: ``e_rate``.
     """
-    _score_rates(p, rate, e_rate)
+    rate_of_slopes(p, rate, e_rate)
     step, i, j, b = most, -1, -1, 0.0
     for _ in range(CROSSINGS):
         highest, lowest, u, v = -np.inf, np.inf, -1, -1
@@ -277,15 +277,22 @@ def multiplier_at(p: Program, face: Face, status: Array, m: int, e: Float) -> fl
 
 
 @compiled
+def slopes_from_scratch(p: Program, a: Float, e: Float) -> None:
+    """Sets: ``e``, minus the gradient."""
+    used = np.flatnonzero(a)
+    f = np.zeros(p.K.shape[0])
+    add_rows(p.K, p.sample[used], a[used], f)
+    for v in range(a.shape[0]):
+        e[v] = p.q[v] - f[p.sample[v]] - p.D[v] * a[v]
+
+
+@compiled
 def _correct(p: Program, face: Face, a: Float, e: Float, status: Array, m: int, b: float, C: float) -> float:
     """Scores from scratch, and the free variables from their equations; the multiplier. Sets: ``a, e``."""
     for _ in range(2):
-        used = np.flatnonzero(a)
-        f = np.zeros(p.K.shape[0])
-        add_rows(p.K, p.sample[used], a[used], f)
+        slopes_from_scratch(p, a, e)
         missing = p.totals[0] if p.totals.shape[0] > 0 else 0.0
         for v in range(a.shape[0]):
-            e[v] = p.q[v] - f[p.sample[v]] - p.D[v] * a[v]
             missing -= a[v]
         if m == 0:
             return b
@@ -303,9 +310,5 @@ def _correct(p: Program, face: Face, a: Float, e: Float, status: Array, m: int, 
             v = face.free[i]
             change = face.step[i]
             a[v] = min(max(a[v] + change, C * p.low[v]), C * p.high[v])
-    used = np.flatnonzero(a)
-    f = np.zeros(p.K.shape[0])
-    add_rows(p.K, p.sample[used], a[used], f)
-    for v in range(a.shape[0]):
-        e[v] = p.q[v] - f[p.sample[v]] - p.D[v] * a[v]
+    slopes_from_scratch(p, a, e)
     return b
