@@ -21,8 +21,8 @@ from maxmargin.problems.point import Certificate, Point
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers.kernels.active_set import ActiveSetState, solved
 from maxmargin.solvers.kernels.active_set.face import Program
-from maxmargin.solvers.kernels.active_set.sums_path import follow_nu
 from maxmargin.solvers.kernels.active_set.path import GOES_ON, REACHED
+from maxmargin.solvers.kernels.active_set.sums_path import follow_nu
 from maxmargin.threads import go_on, one_blas_thread
 
 ROOM = 64  # breakpoints that one call finds
