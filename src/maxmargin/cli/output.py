@@ -27,7 +27,7 @@ OPTIONS = {
         *("kernel", "loss", "C", "gamma", "degree", "coef0", "class_weight", "intercept", "multi_class"),
         *("nu", "epsilon", "probability"),
         *("solver", "tol", "max_iter", "max_time", "cache_size", "verbose"),
-        *("engine", "round_timeout", "checkpoint", "checkpoint_every", "on_failure"),
+        *("engine", "topology", "round_timeout", "checkpoint", "checkpoint_every", "on_failure"),
         *("format", "target", "zero_based", "stream", "scheduler"),
     )
 } | {"random_state": "--seed", "n_clients": "--clients", "n_features": "--features"}
