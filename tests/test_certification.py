@@ -7,6 +7,8 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import Lasso, Perceptron, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
@@ -189,3 +191,15 @@ def test_a_model_without_support_vectors_predicts():
     model = maxmargin.SVC(tol=1.5).fit(X[:100], y[:100])
     assert model.support_.size == 0
     assert set(model.predict(X)) <= {0, 1}
+
+
+def test_of_a_pipeline_the_last_step_is_judged_on_what_the_others_make():
+    X, y = load_iris(return_X_y=True)
+    scaled = StandardScaler().fit_transform(X)
+    whole = certify(make_pipeline(StandardScaler(), maxmargin.SVC()).fit(X, y), X, y)
+    assert whole == certify(maxmargin.SVC().fit(scaled, y), scaled, y)
+    assert certify(make_pipeline(maxmargin.LinearSVC()).fit(X, y), X, y) == certify(
+        maxmargin.LinearSVC().fit(X, y), X, y
+    )
+    search = GridSearchCV(make_pipeline(StandardScaler(), sklearn.svm.SVC()), {"svc__C": [1.0, 10.0]}, cv=2).fit(X, y)
+    assert certify(search, X, y).relative_gap < 1e-2

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator as Model
 from sklearn.base import is_outlier_detector
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
@@ -72,7 +73,8 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     ----------
     model : estimator
         A fitted estimator of maxmargin, or the one of scikit-learn that has the same name; also celer's and skglm's
-        Lasso and ElasticNet. Of a search, its best model is judged.
+        Lasso and ElasticNet. Of a search, its best model is judged; of a pipeline, its last step on the rows that the
+        steps before make.
     X, y : array-like
         The training data, in the same order as in the fit; a one-class model has no ``y``.
     sample_weight : array-like, optional
@@ -105,6 +107,8 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)  # of a search
+    if isinstance(model, Pipeline):
+        return certify(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y, sample_weight)
     rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)
