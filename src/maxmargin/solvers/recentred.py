@@ -156,7 +156,9 @@ def _are_far(X: Matrix, times: float) -> Array:
     """Which columns have a middle so many times as far from zero as they are wide."""
     ends = X.min(axis=0), X.max(axis=0)
     low, high = (dense64(cast("Matrix", end)).ravel() for end in ends)
-    return np.asarray(np.abs(0.5 * low + 0.5 * high) > times * (high - low))
+    width = high - low
+    width = np.where(width > 0.0, width, width.max())  # a constant column disturbs if it is large beside the others
+    return np.asarray((np.abs(0.5 * low + 0.5 * high) > times * width) & (width > 0.0))
 
 
 def _rows_to_move(problem: object) -> Matrix | None:
