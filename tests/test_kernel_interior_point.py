@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import referee
 import zoo
@@ -135,3 +136,13 @@ def test_ranks_are_checked_and_belong_to_kernels():
     assert InteriorPoint(rank=43, max_memory=0.1).supports(problem) is None
     wide = minimize(posed(1.0, RBF(0.2)), InteriorPoint(rank=10_000), tol=1e-9)  # more than there are: the whole matrix
     assert wide.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("kernel", ["sigmoid", lambda A, B: -(A @ B.T)], ids=["sigmoid", "made by the user"])
+def test_a_fit_with_an_indefinite_kernel_names_the_negative_curvature(kernel):
+    """No certificate is claimed, and the warning says how negative the matrix is."""
+    model = SVC(kernel=kernel, gamma=0.5, coef0=0.1, max_time=20.0)
+    with pytest.warns(ConvergenceWarning, match=r"it has a direction of negative curvature, -[\d.e+]+, where its"):
+        model.fit(X, y)
+    assert model.status_ is Status.NOT_CONVEX
+    assert model.dual_objective_ == -np.inf

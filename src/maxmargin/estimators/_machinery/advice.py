@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxmargin.estimators._machinery.check import largest_of_columns
+from maxmargin.estimators._machinery.kernels import training_operator
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Certificate, Status
@@ -38,11 +39,23 @@ def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatri
         else "Raise {nu}: reduced hulls become smaller",
         Status.NOT_CONVEX: "Use a kernel that is positive semi-definite, such as 'rbf', to get a certificate",
     }[solution.status]
+    if solution.status is Status.NOT_CONVEX:
+        advice = _flaw(estimator, X) + advice
     hint = _scaling_advice(X)
     if solution.status is Status.STALLED and getattr(estimator, "kernel", "linear") in NOT_CENTRED:
         hint = _centring_advice(X) or hint
     words = {"who": type(estimator).__name__, "what": solution.message, "hint": hint}
     return [Wording(f"{{who}}: {{what}} {advice}{{hint}}.", **words)]
+
+
+def _flaw(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> str:
+    """Why a kernel matrix is not positive, as a sentence; nothing if the samples that are tested do not show it."""
+    from maxmargin.estimators._machinery.kernel_machine import KernelMachine  # which imports this module
+
+    if not isinstance(estimator, KernelMachine) or isinstance(X, ChunkedMatrix):
+        return ""
+    flaw = training_operator(estimator, X).flaw
+    return "" if flaw is None else f"The kernel matrix is not positive: {flaw}. "
 
 
 def _advice_on_stalling(estimator: object, certificate: Certificate) -> str:
