@@ -86,7 +86,24 @@ def test_what_paths_refuse():
     with pytest.raises(ValueError, match="l1_ratio=0"):
         enet_path(X, y, l1_ratio=0.0)
     with pytest.raises(ValueError, match="several targets"):
-        lasso_path(X, np.column_stack([y, y]))
+        lasso_path(X, np.column_stack([y, y]), positive=True)
+    with pytest.raises(ValueError, match="l1_ratio positive"):
+        enet_path(X, np.column_stack([y, y]), l1_ratio=0.0)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
+def test_a_path_of_several_targets_is_that_of_scikit_learn(stored):
+    """3-15: the strengths of one path for all targets, whose coefficients leave zero together."""
+    X, y, _ = TALL
+    Y = np.column_stack([y, X[:, 0] - y, X[:, 1]])
+    path = enet_path(stored(X), Y, l1_ratio=0.7, alphas=8, eps=0.02, tol=1e-10, return_n_iter=True)
+    alphas, coefs, gaps, iterations = path
+    theirs = peers.enet_path(X, Y, l1_ratio=0.7, alphas=alphas, tol=1e-12, max_iter=100000)
+    assert coefs.shape == (3, X.shape[1], 8)
+    assert not coefs[..., 0].any()
+    np.testing.assert_allclose(coefs, theirs[1], atol=1e-6)
+    assert all(certificate.relative_gap <= 1e-10 for certificate in path.certificates)
+    assert len(gaps) == len(iterations) == 8
 
 
 def test_a_path_that_runs_out_of_time_is_whole_and_honest():

@@ -17,7 +17,6 @@ COORDINATE_DESCENT = {
     "test_1d_multioutput_enet_and_multitask_enet_cv": "Two solvers agree to the tolerance of 1e-4, not to 1e-7.",
     "test_1d_multioutput_lasso_and_multitask_lasso_cv": "Two solvers agree to the tolerance of 1e-4, not to 1e-7.",
     "test_warm_start_convergence_with_regularizer_decrement": "Both take one iteration, where the test wants more.",
-    r"test_sparse_dense_descent_paths\[.*-2-": "A path of ours is for one target; this one has two.",
     "test_path_unknown_parameter": "An unknown keyword is a TypeError of Python itself, not a ValueError.",
     "test_check_input_false": "Samples are always checked, so that a wrong type is converted instead of refused.",
     "test_enet_copy_X_False_check_input_False": NEVER_OVERWRITTEN,

@@ -12,14 +12,17 @@ from numpy.typing import ArrayLike
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.paths import Chain, coefficients, falling
+from maxmargin.estimators._machinery.paths import LEAST_ALPHA, Chain, coefficients, falling
 from maxmargin.estimators._machinery.sparse_least_squares import refuse_wrong_gram
 from maxmargin.estimators.elastic_net import ElasticNet
+from maxmargin.estimators.multi_task_elastic_net import MultiTaskElasticNet
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import MatrixLike
 from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Float
 from maxmargin.threads import one_blas_thread, workers_for
+
+LEAST_TIME = 1e-3  # seconds for a fit when the time is over, so that every part of a path is defined
 
 
 class RegularisationPath(tuple[Any, ...]):
@@ -143,8 +146,9 @@ def enet_path(
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
         Samples. Columns in memory one after another (Fortran order, CSC) are not copied.
-    y : array-like of shape (n_samples,)
-        Targets.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        Targets. For several of them each problem is that of `MultiTaskElasticNet`, which has no limits and no
+        weights here.
     l1_ratio : float, default=0.5
         Share of the L1 penalty; 1 is the LASSO.
     eps : float, default=1e-3
@@ -186,12 +190,21 @@ def enet_path(
     Returns
     -------
     RegularisationPath
-        A tuple as in scikit-learn: the strengths, coefficients of shape (n_features, n_alphas), gaps, and the
-        iterations if they are asked for. Its attributes ``solutions``, ``certificates`` and ``intercepts`` say more.
+        A tuple as in scikit-learn: the strengths, coefficients of shape (n_features, n_alphas), with n_targets before
+        if there are several, gaps, and the iterations if they are asked for. Its attributes ``solutions``,
+        ``certificates`` and ``intercepts`` say more.
 
     """
     if n_alphas is not None:
         alphas = n_alphas
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        _refuse_for_several(positive=positive or None, bounds=bounds, sample_weight=sample_weight, coef_init=coef_init)
+        several = MultiTaskElasticNet(
+            l1_ratio=l1_ratio, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter, max_time=max_time,
+            verbose=verbose, solver=solver, warm_start=True,
+        )  # fmt: skip
+        return _of_several_targets(several, X, y, 100 if alphas is None else alphas, eps, return_n_iter)
     model = ElasticNet(
         l1_ratio=l1_ratio, fit_intercept=fit_intercept, precompute=precompute, positive=positive, bounds=bounds,
         tol=tol, max_iter=max_iter, selection=selection, solver=solver, max_time=max_time, verbose=verbose,
@@ -214,6 +227,51 @@ def enet_path(
     return RegularisationPath(values, solutions)
 
 
+def _refuse_for_several(**options: object) -> None:
+    """Refuse what a path of several targets does not have."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"y has several targets, and {' and '.join(given)} are for one of them; call enet_path for each target."
+        )
+
+
+def _of_several_targets(
+    model: MultiTaskElasticNet, X: Any, y: Any, alphas: Any, eps: float, return_n_iter: bool
+) -> RegularisationPath:
+    """The path of the problem for all targets at once, each fit from where the last one ended."""
+    began, deadline = seconds_working(), model.max_time
+    model._validate_params()
+    rows, given = check.check_training_data(model, X, y)
+    rows = check.refuse_chunks(rows, "A path", "fit MultiTaskElasticNet for each strength")
+    Y = check.check_targets(model, given)
+    several = isinstance(alphas, Integral)
+    strengths = _grid_of_targets(model, rows, Y, int(alphas), eps) if several else falling(alphas)
+    solutions, coefs = [], []
+    for alpha in strengths.tolist():
+        left = None if deadline is None else max(deadline - (seconds_working() - began), LEAST_TIME)
+        model.set_params(alpha=alpha, max_time=left).fit(rows, Y)
+        solutions.append(model.solution_)
+        coefs.append(model.coef_)
+    gaps = np.array([solution.certificate.gap for solution in solutions])
+    values: list[Any] = [strengths, np.stack(coefs, axis=-1), gaps]
+    if return_n_iter:
+        values.append([solution.iterations for solution in solutions])
+    return RegularisationPath(values, solutions)
+
+
+def _grid_of_targets(model: MultiTaskElasticNet, X: Any, Y: Float, count: int, eps: float) -> Float:
+    """So many strengths in falling order, from the largest that makes sense."""
+    if count < 1 or not 0.0 < eps < math.inf or model.l1_ratio == 0.0:
+        raise ValueError(
+            f"The number of alphas must be at least 1, and eps and l1_ratio positive; got {count}, {eps} and "
+            f"{model.l1_ratio}."
+        )
+    centred = Y - Y.mean(axis=0) if model.fit_intercept else Y
+    top = float(np.linalg.norm(np.asarray(X.T @ centred), axis=1).max()) / (len(Y) * model.l1_ratio)
+    return np.geomspace(top, top * eps, num=count) if top > LEAST_ALPHA else np.full(count, LEAST_ALPHA)
+
+
 def _checked(
     model: ElasticNet, X: MatrixLike, y: ArrayLike | None, sample_weight: ArrayLike | None, alphas: Any, eps: float
 ) -> tuple[Chain, Float, Float]:
@@ -223,8 +281,6 @@ def _checked(
     rows, given = check.check_training_data(model, X, y)
     rows = check.refuse_chunks(rows, "A path", "fit ElasticNet for each strength")
     targets = check.check_targets(model, given)
-    if targets.ndim > 1 and targets.shape[1] > 1:
-        raise ValueError("y has several targets, and a path is for one of them: call enet_path for each column of y.")
     weights = check.check_sample_weight(model, rows, sample_weight)
     refuse_wrong_gram(model, rows, weights)
     chain = Chain(
