@@ -73,6 +73,7 @@ figures: $(VENV)/installed-test ## redraw the figures of docs/, about seven minu
 	$(BIN)/python examples/pictures.py
 	$(BIN)/python examples/primal_dual.py
 	$(BIN)/python examples/more_data_less_work.py
+	$(BIN)/python examples/accuracy_and_margin.py
 	$(BIN)/python examples/communication.py
 
 $(VENV)/bin/python:

@@ -161,6 +161,25 @@ def test_nothing_is_explained_that_no_fit_would_do(estimator, samples, message):
         maxmargin.explain_solver(estimator, samples)
 
 
+def test_large_linear_nu_machines_are_solved_as_hulls_in_one_place_too():
+    """2-28: where it was measured to be faster; a hard margin, another kernel and few samples are not."""
+    for estimator, n, name in (
+        (maxmargin.NuSVC(kernel="linear"), 3000, "saddle"),
+        (maxmargin.NuSVC(kernel="linear"), 1500, "block_smo"),
+        (maxmargin.NuSVC(), 3000, "decomposition"),
+        (maxmargin.SVC(C=np.inf, kernel="linear"), 3000, "decomposition"),
+    ):
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((n, 3)), np.arange(n) % 2
+        assert f"'{name}'" in str(maxmargin.explain_solver(estimator, X, y)), (estimator, n)
+        if n == 3000 and name == "saddle":
+            X[:, 0] += 3.0 * y
+            model = estimator.set_params(nu=0.7).fit(X, y)
+            decomposed = maxmargin.NuSVC(kernel="linear", nu=0.7, solver="decomposition").fit(X, y)
+            assert model.objective_ == pytest.approx(decomposed.objective_, rel=3e-3)
+            assert model.status_ is Status.CONVERGED
+
+
 def test_the_better_part_of_each_point_is_kept():
     early = Point(np.array([1.0]), 1.0, np.array([1.0])), Certificate(5.0, 3.0)
     late = Point(np.array([2.0]), 2.0, np.array([2.0])), Certificate(4.0, 1.0)

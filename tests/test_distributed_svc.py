@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -71,6 +72,27 @@ def test_it_is_the_model_of_linear_svc(n_clients, store, multi_class):
     np.testing.assert_allclose(model.coef_, serial.coef_, atol=1e-8)
     np.testing.assert_allclose(model.decision_function(X), serial.decision_function(X), atol=1e-7)
     np.testing.assert_array_equal(model.predict(X), serial.predict(X))
+
+
+@pytest.mark.parametrize("kind", [DistributedNuSVC(nu=0.4), DistributedSVC(C=np.inf)])
+def test_a_client_of_saddle_needs_a_fifth_more_than_its_rows(kind):
+    """2-28: all that two clients allocate at a time, beside the rows, of which some are left out on the way."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(400)
+    X = rng.standard_normal((4000, 400))
+    y = np.sign(X @ w)
+    X += np.outer(y, w / np.linalg.norm(w))
+    model = clone(kind).set_params(n_clients=2)
+    model.fit(X, y)  # compiles
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert model.status_ is Status.CONVERGED
+    assert peak <= 0.2 * X.nbytes
+    with pytest.raises(ValueError, match=r"copied=2\.0 is a share of the rows"):
+        kind.set_params(solver="saddle", solver_options={"copied": 2.0}).fit(X[:50], y[:50])
 
 
 def test_a_star_finds_the_same_for_what_the_server_hears_and_says():

@@ -300,24 +300,48 @@ def test_more_data_is_less_work_for_a_stream_and_more_for_newton(example, tmp_pa
         assert (tmp_path / f"{name}.svg").stat().st_size < 150_000
 
 
+def test_accuracy_and_margin_cost_what_theory_says(example, tmp_path):
+    """2-12, 0-16, 0-23: rows to a target, and to a fixed one with a smaller margin; counted, not timed."""
+    module = example("accuracy_and_margin")
+    source = module.Squeezed(margin=0.25)
+    X, y = source.draw(200_000, 99)
+    for w in (source.optimum, np.ones(source.d)):  # the risk is that of many samples
+        sampled = np.maximum(0.0, 1.0 - y * (X @ w))
+        assert source.risk(w) == pytest.approx(sampled.mean(), abs=5.0 * sampled.std() / math.sqrt(y.size))
+    assert source.risk(source.optimum) == pytest.approx(module.Squeezed().risk(module.Squeezed().optimum), rel=1e-6)
+    by_accuracy, by_margin = module.main(["--quick", "--figures", str(tmp_path)])
+    for found in (by_accuracy, by_margin):
+        for method in ("pegasos", "sgd, a stream"):
+            assert np.all(np.diff(found[method][:4, 1]) >= 0.0)  # tighter targets and smaller margins take more rows
+            assert found[method][2, 1] < found["newton"][2, 1]
+    assert by_margin["pegasos"][3, 1] > 4.0 * by_margin["pegasos"][0, 1]
+    newton = by_margin["newton"][:, 1]
+    assert newton.max() < 1.5 * newton.min()  # which no scale can disturb
+    assert (tmp_path / "more_data_accuracy.svg").stat().st_size < 150_000
+
+
 def test_what_the_clients_of_saddle_send_is_what_theory_says(example, tmp_path):
+    """2-06, 2-09, 2-10, 2-13, 2-26, 2-27: over a star, hard margins and nu-SVM, beside Gilbert and both bounds."""
     module = example("communication")
     found = module.main(["--quick", "--figures", str(tmp_path)])
     for one in (one for ones in found.values() for one in ones):
         assert one.gap <= one.setting.eps
         assert one.total > one.setting.lower_bound
-    for (axis, method), ones in found.items():
+    for (kind, axis, method), ones in found.items():
         if method == module.PAPER:
             for one in ones:  # beside the steps there is a look at the gap for every d of them
-                assert module.PER_STEP * one.iterations <= one.scalars <= 2.0 * module.PER_STEP * one.iterations
-                assert one.iterations < one.rounds < 2.0 * one.iterations
-                assert 0.25 <= one.total / one.hidden <= 4.0
-        if axis == "k":  # no client sends more because there are others, and the iterates are the same
+                most = 2.5 if kind == module.HARD else 10.0  # a projection is 6 numbers for each of its rounds
+                assert module.PER_STEP * one.iterations <= one.scalars <= most * module.PER_STEP * one.iterations
+                assert 0.1 <= one.total / one.hidden <= 2.0 * most
+        if axis == "k":  # no client sends or receives more because there are others, and the iterates are the same
             assert len({one.iterations for one in ones}) == 1
-            assert ones[1].scalars <= 2.0 * ones[0].scalars
-        assert ones[0].total < ones[1].total
-    assert found["d", module.PAPER][1].total > 10.0 * found["d", module.PRACTICAL][1].total
-    assert (tmp_path / "communication.svg").stat().st_size < 150_000
+            assert ones[1].scalars <= 1.1 * ones[0].scalars
+        elif kind == module.HARD or method == module.PAPER:  # the others have searches of which one has few rounds
+            assert ones[0].total < ones[1].total
+    for kind in (module.HARD, module.NU):
+        assert found[kind, "d", module.PAPER][1].total > 3.0 * found[kind, "d", module.PRACTICAL][1].total
+    for name in ("communication", "star"):
+        assert (tmp_path / f"{name}.svg").stat().st_size < 150_000
 
 
 def test_the_regimes_of_the_step_are_those_of_the_theory(example):

@@ -54,10 +54,10 @@ class NuSVC(KernelClassifier):
         class, ``cap = 2 / (nu S)``. It is the "nu" of the reduced convex hulls, whose distance this problem is; from 1
         on, the margin is hard.
     solver : str, default="auto"
-        Name of a solver; "auto" is "decomposition". With the linear kernel, "saddle" solves the same problem as the
-        distance of two reduced hulls, in few passes over the rows and without a kernel matrix; "gilbert" and
-        "frank_wolfe" are the classical methods for it. If the reduced hulls meet, they end with
-        ``Status.NOT_SEPARABLE`` and a common point of them as the proof: `nu` is too small for any margin.
+        Name of a solver; "auto" is "decomposition", and with the linear kernel and more than 2000 samples "saddle",
+        which solves the same problem as the distance of two reduced hulls, in few passes over the rows and without a
+        kernel matrix; "gilbert" and "frank_wolfe" are the classical methods for it. If the reduced hulls meet, they
+        end with ``Status.NOT_SEPARABLE`` and a common point of them as the proof: `nu` is too small for any margin.
     probability, decision_function_shape, break_ties, random_state, multi_class
         As in `SVC`.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, solver_options, max_time

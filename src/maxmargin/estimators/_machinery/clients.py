@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from maxmargin.estimators._machinery.distributed_classifier import DistributedClassifier
     from maxmargin.estimators._machinery.distributed_regressor import DistributedRegressor
 
+COPIED = 0.125  # of its rows, that saddle may copy: with the vectors a client needs a fifth more than its rows
+
 
 class Outcome(NamedTuple):
     """What a fit has found: the same for every client. The dual variables stay where their rows are."""
@@ -136,7 +138,7 @@ class Client:
             codes,
             NO_OTHERS,
             views=[ShardView(rows)],
-            hints={"seed": estimator._seed(), **(estimator.solver_options or {})},
+            hints={"seed": estimator._seed(), "copied": COPIED, **(estimator.solver_options or {})},
             listeners=Listeners(estimator.callback if first else None),
             communicator=communicator,
             interrupts=self.interrupts if first and self.interrupts else Interrupts(),

@@ -17,7 +17,7 @@ from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Features, Float
 from maxmargin.solvers.hulls.saddle.loops import add_columns, products, relative_entropy, weights_of
-from maxmargin.solvers.hulls.saddle.state import ABSENT, HALVED, Block, SaddleState, moved
+from maxmargin.solvers.hulls.saddle.state import ABSENT, Block, SaddleState, moved
 from maxmargin.solvers.solver import Needs, Solver
 
 ROUND_WORK = 4_000_000  # multiplications per round: a few milliseconds
@@ -60,7 +60,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
     - `continuation`: ``gamma`` begins large and falls whenever the gap of the regularised problem is below the gap, and
       the steps go on from where they are;
     - `shrinking`: rows whose weight is negligible are left out of the steps and looked at now and then (blocks of all
-      coordinates only);
+      coordinates only); the others are copied, so none is left out before they are as few as the share `copied`;
     - `incremental`: ``X w`` is updated with ``X v`` or the columns of the block instead of computed;
     - `log_domain`: weights may be as small as they like; otherwise not below the smallest float;
     - `selection`: caps are met exactly by selection in ``O(n)``, not by the paper's loop.
@@ -90,6 +90,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
     log_domain: bool = True
     selection: bool = True
     hadamard: bool = False
+    copied: float = 0.5  # of the rows, at most: those that take part once others are left out
     gamma: float | None = None
     seed: int = 0
 
@@ -101,6 +102,8 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
             raise ValueError(f"block_size={self.block_size} must be at least 1, or None for all coordinates.")
         if self.gamma is None and not self.continuation:
             raise ValueError("continuation=False needs a gamma to stay at.")
+        if not 0.0 <= self.copied <= 1.0:
+            raise ValueError(f"copied={self.copied} is a share of the rows; it must be between 0 and 1.")
         if self.gamma is not None and not 0.0 < self.gamma < math.inf:
             raise ValueError(f"gamma={self.gamma} must be positive and finite.")
 
@@ -344,7 +347,7 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         members = np.flatnonzero(stays)
         changed = not np.array_equal(members, state.members)
         active, changes = problem.communicator.allreduce(np.array([float(members.size), float(changed)]))
-        if active > HALVED * problem.total_samples:
+        if active > self.copied * problem.total_samples:
             members, active, changes = np.arange(problem.y.size), problem.total_samples, not state.complete
         if changes:
             state.active = int(active)

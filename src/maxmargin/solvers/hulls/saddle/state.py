@@ -17,7 +17,7 @@ from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers.solver import State
 
 ABSENT = -1e300  # logarithm of the share of a row that takes no part
-HALVED = 0.5  # a gap worth a look at all rows, a number of rows worth a copy of them
+HALVED = 0.5  # a gap worth a look at all rows
 PATIENCE, PATIENCE_WITH_ALL = 50, 4  # steps between two looks at all rows; while all take part, a look is cheap
 FIRST_PROOF = 8  # steps before a common point is tried for, then after twice as many
 
@@ -207,6 +207,7 @@ class SaddleState(State):
     def choose(self, problem: HullDistance, members: Index) -> None:
         """Go on with some of the rows. Sets: ``game, members, log_caps, portion``."""
         cap = np.minimum(problem.cap[members] / problem.total, 1.0)
+        del self.game  # or there would be two copies for a while
         rows = self.rows.take(members) if self.active < problem.total_samples else self.rows
         self.game = HullDistance(rows, problem.y[members], cap)
         self.members, self.log_caps = members, _log_caps(self.game)
