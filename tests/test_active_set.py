@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import referee
 import zoo
 from maxmargin import SVC, SVR, BoxQP, NuSVC, NuSVR, OneClassSVM, Point, Problem, Status, minimize
-from maxmargin.numerics.updated_cholesky import append_row, delete_row, pivot_of, solve_both
+from maxmargin.numerics.updated_cholesky import append_row, delete_row, pivot_of, solve_both, solve_two
 from maxmargin.operators import KernelGram, PrecomputedGram
 from maxmargin.parts.kernels import RBF, Linear
 from maxmargin.parts.losses import Hinge
@@ -150,6 +150,10 @@ def test_the_updated_factor_is_that_of_the_matrix(changes, seed):
         b = np.ones(m)
         solve_both(R, m, b)
         np.testing.assert_allclose(M[np.ix_(rows, rows)] @ b, np.ones(m), atol=1e-6)
+        one, other = np.ones(m), np.arange(m, dtype=float)
+        solve_two(R, m, one, other)
+        np.testing.assert_allclose(one, b, atol=1e-9)
+        np.testing.assert_allclose(M[np.ix_(rows, rows)] @ other, np.arange(m), atol=1e-5)
 
 
 def test_the_factor_drifts_little_in_ten_thousand_changes():

@@ -215,6 +215,17 @@ def test_the_corner_of_optimality(example, tmp_path):
             assert np.all(getattr(exact, on_it)[part] > 0.0)
 
 
+def test_the_programs_that_the_lecture_names_have_a_method_here():
+    """Item 0-46."""
+    page = (ROOT / "docs" / "exact.md").read_text(encoding="utf-8")
+    chart = page.split("## The programs that the lecture names")[1]
+    rows = re.findall(r"^\| ([^|`]+) \| [^|]+ \| (.*`.*) \|$", chart, flags=re.M)
+    named = {name for programs, _ in rows for name in programs.split(", ")}
+    assert named == {"Cplex", "OOQP", "OOPS", "Mosek", "SVM-QP", "SMO", "SVMlight", "SVMperf", "Pegasos"}
+    for _, here in rows:
+        assert set(re.findall(r"`([a-z_]+)`", here)) - {"rank"} <= set(SOLVERS)
+
+
 def test_the_complexity_table_is_counted(example):
     """Items 0-36 to 0-38 and E0-5: on small problems, with the families of the page and what is claimed of them."""
     module = example("complexity")

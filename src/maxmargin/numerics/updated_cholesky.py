@@ -41,6 +41,25 @@ def solve_both(R: Float, m: int, b: Float) -> None:
 
 
 @compiled
+def solve_two(R: Float, m: int, b: Float, c: Float) -> None:
+    """``M x = b`` and ``M z = c``, with one reading of the factor for both. Sets: ``b, c``, to ``x`` and ``z``."""
+    for k in range(m):
+        first, second, row = b[k] / R[k, k], c[k] / R[k, k], R[k, k + 1 : m]
+        rest, others = b[k + 1 : m], c[k + 1 : m]
+        for j in range(row.shape[0]):
+            rest[j] -= first * row[j]
+            others[j] -= second * row[j]
+        b[k], c[k] = first, second
+    for k in range(m - 1, -1, -1):
+        row, rest, others = R[k, k + 1 : m], b[k + 1 : m], c[k + 1 : m]
+        first, second = b[k], c[k]
+        for j in range(row.shape[0]):
+            first -= row[j] * rest[j]
+            second -= row[j] * others[j]
+        b[k], c[k] = first / R[k, k], second / R[k, k]
+
+
+@compiled
 def pivot_of(R: Float, m: int, column: Float, diagonal: float) -> float:
     """What would be the square of the new diagonal entry if a row were appended. Sets: ``column``, to ``R^-T column``.
 

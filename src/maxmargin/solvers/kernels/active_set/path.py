@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin._jit import compiled
-from maxmargin.numerics.updated_cholesky import append_row, pivot_of, solve_both
+from maxmargin.numerics.updated_cholesky import append_row, pivot_of, solve_both, solve_two
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers.kernels.active_set.face import DEPENDENT, FREE, HIGH, LOW, Face, Program, add_rows, entry
 from maxmargin.solvers.kernels.active_set.loops import delete_at
@@ -36,11 +36,14 @@ def follow(
     """
     size, count, since, last_out = a.shape[0], 0, CORRECTIONS, -1
     rate, e_rate = np.zeros(size), np.empty(size)
+    known, f_bound = np.zeros(size), np.zeros(p.K.shape[0])
     while count < Cs.shape[0]:
         if since >= CORRECTIONS:
             b = _correct(p, face, a, e, status, m, b, C)
+            known[:], f_bound[:] = 0.0, 0.0
             since = 0
         surplus = _rates_at_bounds(p, status, rate)
+        _bring_bounds_up_to_date(p, rate, known, f_bound)
         if m == 0 and p.totals.shape[0] > 0:
             if abs(surplus) <= 1e-12 * np.abs(rate).sum():
                 b, step, i, j = _to_crossing(p, a, e, status, rate, e_rate, C_end - C)
@@ -62,10 +65,8 @@ def follow(
             variables[count] = a
             count += 1
             continue
-        b_rate = _free_rates(p, face, m, rate, surplus, e_rate)
-        for i in range(m):
-            rate[face.free[i]] = face.step[i]
-        rate_of_slopes(p, rate, e_rate)
+        b_rate = _free_rates(p, face, m, surplus, f_bound)
+        _slope_rates(p, face, m, rate, f_bound, e_rate)
         step, hit, v = _next_change(p, face, a, e, status, m, b, C, e_rate, b_rate, C_end - C, last_out)
         C += step
         b += step * b_rate
@@ -142,16 +143,37 @@ def rate_of_slopes(p: Program, rate: Float, e_rate: Float) -> None:
 
 
 @compiled
-def _free_rates(p: Program, face: Face, m: int, rate: Float, surplus: float, e_rate: Float) -> float:
-    """How free variables and the multiplier move with ``C``. Sets: ``step, sums``; the other arrays are memory."""
-    rate_of_slopes(p, rate, e_rate)
+def _bring_bounds_up_to_date(p: Program, rate: Float, known: Float, f_bound: Float) -> None:
+    """How scores move with the variables at bounds, from what is known of some rates. Sets: ``known, f_bound``."""
+    changed = np.flatnonzero(rate != known)
+    add_rows(p.K, p.sample[changed], rate[changed] - known[changed], f_bound)
+    known[changed] = rate[changed]
+    if not known.any():  # rounding would be multiplied by C
+        f_bound[:] = 0.0
+
+
+@compiled
+def _slope_rates(p: Program, face: Face, m: int, rate: Float, f_bound: Float, e_rate: Float) -> None:
+    """How minus the gradient moves with ``C``, by the rates of the free variables. Sets: ``rate, e_rate``."""
+    free = face.free[:m]
+    f = f_bound.copy()
+    add_rows(p.K, p.sample[free], face.step[:m], f)
     for i in range(m):
-        face.step[i] = e_rate[face.free[i]]
+        rate[free[i]] = face.step[i]
+    for v in range(rate.shape[0]):
+        e_rate[v] = -f[p.sample[v]] - p.D[v] * rate[v]
+
+
+@compiled
+def _free_rates(p: Program, face: Face, m: int, surplus: float, f_bound: Float) -> float:
+    """How free variables and the multiplier move with ``C``. Sets: ``step, sums``."""
+    for i in range(m):
+        face.step[i] = -f_bound[p.sample[face.free[i]]]
         face.sums[0, i] = 1.0
-    solve_both(face.R, m, face.step)
     if p.totals.shape[0] == 0:
+        solve_both(face.R, m, face.step)
         return 0.0
-    solve_both(face.R, m, face.sums[0])
+    solve_two(face.R, m, face.step, face.sums[0])
     ahead, total = 0.0, 0.0
     for i in range(m):
         ahead += face.step[i]
