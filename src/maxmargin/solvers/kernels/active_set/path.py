@@ -40,8 +40,7 @@ def follow(
     while count < Cs.shape[0]:
         if since >= CORRECTIONS:
             b = _correct(p, face, a, e, status, m, b, C)
-            known[:], f_bound[:] = 0.0, 0.0
-            since = 0
+            known[:], f_bound[:], since = 0.0, 0.0, 0
         surplus = _rates_at_bounds(p, status, rate)
         _bring_bounds_up_to_date(p, rate, known, f_bound)
         if m == 0 and p.totals.shape[0] > 0:
