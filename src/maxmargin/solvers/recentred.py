@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from maxmargin.operators import Gram, KernelGram, Rows, StoredGram
+from maxmargin.operators import Gram, KernelGram, Rows, SparseVectors, StoredGram
 from maxmargin.operators.precise import combination, products
 from maxmargin.operators.rows import Matrix, dense64, is_sparse
 from maxmargin.parts.kernels import Linear
@@ -166,10 +166,26 @@ def _rows_to_move(problem: object) -> Matrix | None:
     X: object = None
     if isinstance(problem, HullDistance) or (isinstance(problem, Problem) and problem.free_intercept):
         operator = problem.operator
+        if (
+            isinstance(operator, Rows)
+            and isinstance(operator.vectors, SparseVectors)
+            and not _may_be_far(operator.vectors)
+        ):
+            return None
         X = operator.matrix if isinstance(operator, Rows) else _rows_of(operator)
     elif isinstance(problem, BoxQP) and problem.totals.size and float(problem.totals.sum()) == 0.0:
         X = _rows_of(problem.gram)
     return X if (isinstance(X, np.ndarray) or is_sparse(X)) and min(X.shape) > 0 else None
+
+
+def _may_be_far(rows: SparseVectors) -> bool:
+    """Whether a column is far from zero for all that the first and the last row tell: to look at more takes a pass."""
+    if rows.indptr.size < 3:
+        return False
+    first, last = (slice(int(rows.indptr[i]), int(rows.indptr[i + 1])) for i in (0, rows.indptr.size - 2))
+    _, a, b = np.intersect1d(rows.indices[first], rows.indices[last], return_indices=True)
+    x, z = rows.data[first][a], rows.data[last][b]
+    return bool((0.5 * np.abs(x + z) >= FAR * np.abs(x - z)).any())
 
 
 def _rows_of(operator: object) -> object:
