@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,9 +23,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import SVC, SVR, DistributedSVC, LinearSVC, LinearSVR, NuSVR, OneClassSVM, Ridge, SparseSelector
+from maxmargin import (
+    SVC,
+    SVR,
+    DistributedSVC,
+    Lasso,
+    LinearSVC,
+    LinearSVR,
+    LogisticRegression,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Ridge,
+    SparseSelector,
+)
 from maxmargin.cli import main
 from maxmargin.cli.arguments import parser
+from maxmargin.cli.compiling import common_fits
 from maxmargin.cli.output import OPTIONS, plain, sentence
 from maxmargin.cli.tables import draw
 from maxmargin.io import load_model, read_libsvm, save_model, write_libsvm
@@ -631,6 +646,29 @@ def test_demo_json(run):
     assert ours["problem"] == theirs["problem"] == FORMULA
 
 
+def test_compile_goes_through_all_fits(run, monkeypatch):
+    done = []
+    fits = [(name, partial(done.append, name)) for name in ("one", "another")]
+    monkeypatch.setattr("maxmargin.cli.compiling.common_fits", lambda: fits)
+    code, out, err = run("compile")
+    assert (code, err, done) == (0, "", ["one", "another"])
+    assert "2 kinds of fits is stored" in out
+    report = json.loads(run("compile", "--json")[1])
+    assert report["fits"] == ["one", "another"]
+    monkeypatch.setattr(sys, "stderr", terminal := io.StringIO())
+    terminal.isatty = lambda: True
+    main(["compile"])
+    assert "1 of 2: one" in terminal.getvalue()
+    assert "2 of 2: another" in terminal.getvalue()
+
+
+def test_compile_knows_what_people_fit_most():
+    names = [name for name, _ in common_fits()]
+    for kind in (SVC, SVR, NuSVC, NuSVR, OneClassSVM, LinearSVC, LinearSVR, LogisticRegression, Ridge, Lasso):
+        assert any(name.startswith(f"{kind.__name__}(") for name in names), kind
+    assert len(set(names)) == len(names)
+
+
 def train_actions():
     commands = next(action for action in parser()._actions if action.dest == "command").choices
     return {action.dest: action for action in commands["train"]._actions if action.option_strings}
@@ -661,7 +699,7 @@ def test_every_option_of_an_estimator_is_known_by_the_name_of_its_parameter():
 
 def test_version_and_help(run):
     assert run("--version") == (0, f"maxmargin {maxmargin.__version__}\n", "")
-    for words in (["--help"], ["train", "--help"], ["predict", "--help"], ["certify", "--help"], ["demo", "--help"]):
+    for words in (["--help"], *([name, "--help"] for name in ("train", "predict", "certify", "compile", "demo"))):
         code, out, err = run(*words)
         assert (code, err, out.startswith("usage: maxmargin")) == (0, "", True)
 

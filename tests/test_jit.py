@@ -87,6 +87,35 @@ def test_a_missing_cache_folder_is_made_and_a_second_process_compiles_nothing(tm
     assert second == first
 
 
+def test_compile_leaves_nothing_to_a_first_fit(tmp_path):
+    """What `maxmargin compile` makes serves other samples, in another process."""
+    made = (
+        "import json\nfrom maxmargin.cli.compiling import common_fits\n"
+        "dict(common_fits())['LinearSVC(), two classes']()\nprint(json.dumps(0))"
+    )
+    used = DATA + "from maxmargin import LinearSVC\nmodel = LinearSVC(tol=1e-6).fit(X, y)\nmodel.predict(X)\n"
+    places = {"NUMBA_CACHE_DIR": tmp_path, "PYTHONPATH": PACKAGE.parent}
+    run(made, **places)
+    hits, misses, _ = run(used + STATISTICS, **places)
+    assert hits > 0
+    assert misses == 0
+
+
+def test_code_beside_sources_that_cannot_be_written_to_is_read(tmp_path):
+    """As in a container that another user built; root can write anywhere, so numba is told that it cannot."""
+    source = copy_of_the_package(tmp_path / "package")
+    places = {"PYTHONPATH": source, "XDG_CACHE_HOME": tmp_path / "cache", "HOME": tmp_path}
+    _, misses, first = run(FIT + STATISTICS, **places)
+    assert misses > 0
+    blocked = (
+        "from numba.core import caching\ncaching.InTreeCacheLocator.from_function = classmethod(lambda *_: None)\n"
+    )
+    hits, misses, second = run(blocked + FIT + STATISTICS, **places)
+    assert hits > 0
+    assert (misses, second) == (0, first)
+    assert not list((tmp_path / "cache").rglob("*.nbi"))
+
+
 def test_an_edited_loss_is_not_stale(tmp_path, data):
     """Doubling the margin of the hinge is the problem with half the C, times four."""
     source = copy_of_the_package(tmp_path)

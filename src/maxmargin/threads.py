@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import threadpoolctl
 
@@ -167,15 +167,15 @@ class _BlasLimit:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._before = [library.get_num_threads() for library in _libraries()]
+                self._before = [library.threads() for library in _libraries()]
                 if max(self._before, default=1) > 1:
-                    _set_threads([1] * len(self._before))
+                    _limit([1] * len(self._before))
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0 and max(self._before, default=1) > 1:
-                _set_threads(self._before)
+                _limit(self._before)
 
     def after_fork(self) -> None:
         """Another thread may have held the lock, and it does not exist in the child of a fork."""
@@ -184,31 +184,50 @@ class _BlasLimit:
     def threads_of_blas(self) -> int:
         """Threads that BLAS may use when nobody is inside."""
         with self._lock:
-            now = self._before if self._inside else [library.get_num_threads() for library in _libraries()]
+            now = self._before if self._inside else [library.threads() for library in _libraries()]
         return max(now, default=os.cpu_count() or 1)
 
 
+class _Library(NamedTuple):
+    """How many threads a BLAS may use, and what changes that."""
+
+    threads: Callable[[], int]
+    limit: Callable[[int], object]
+
+
 @cache
-def _libraries() -> list[Any]:
+def _libraries() -> list[_Library]:
     """The BLAS libraries of this process. Looking for them takes milliseconds, so it is done once."""
     import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
 
-    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
+    return [_library(one) for one in threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers]
 
 
-def _set_threads(counts: Sequence[int]) -> None:
-    """Set the number of threads of each library.
+def _library(controller: Any) -> _Library:
+    """The functions of a library themselves, where we know them: around them threadpoolctl takes longer than a fit."""
+    symbol: Any = getattr(controller, "_get_symbol", None)
+    if symbol is not None and getattr(controller, "threading_layer", None) == "pthreads":
+        threads, limit = symbol("openblas_get_num_threads"), symbol("openblas_set_num_threads")
+        if threads is not None and limit is not None:
+            return _Library(threads, limit)
+    # Since version 3.8, threadpoolctl ignores limits on OpenBLAS from all threads but the first that set one. This
+    # thread need not be that one, nor will the next.
+    clear: Any = getattr(type(controller), "clear_controlling_thread", None)
+    if clear is None:
+        return _Library(controller.get_num_threads, controller.set_num_threads)
 
-    Since version 3.8, threadpoolctl ignores limits on OpenBLAS from all threads but the first that set one. This thread
-    need not be that one, nor will the next.
-    """
-    clear: Any = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
-    if clear is not None:
+    def limit_and_clear(count: int) -> None:
         clear(force=True)
+        controller.set_num_threads(count)
+        clear(force=True)
+
+    return _Library(controller.get_num_threads, limit_and_clear)
+
+
+def _limit(counts: Sequence[int]) -> None:
+    """Set the number of threads of each library."""
     for library, count in zip(_libraries(), counts, strict=True):
-        library.set_num_threads(count)
-    if clear is not None:
-        clear(force=True)
+        library.limit(count)
 
 
 # Keeps BLAS to one thread while any fit is inside: its own threads would compete with ours. The limit belongs to the

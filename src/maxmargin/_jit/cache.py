@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import re
 import sys
 import warnings
@@ -35,6 +36,9 @@ def cache_class() -> Any:
     Numba numbers the files of machine code one after the other. Two processes that compile at the same time may give
     the same number to different loops, and then one of them would run the code of the other: the values of another
     loss, say. Here the name of a file follows from what is in it.
+
+    Where the package cannot be written to, a folder of the user holds what is compiled. What was compiled beside the
+    sources when they could be written to, as an image of a container was built, say, is read all the same.
     """
     from numba.core import caching
 
@@ -50,8 +54,7 @@ def cache_class() -> Any:
                 return {}
 
         def _dump(self, thing: object) -> bytes:
-            raw: bytes = super()._dump(thing)
-            return raw + hashlib.sha256(raw).digest()  # which who reads the first object does not see
+            return _with_checksum(super()._dump(thing))  # which who reads the first object does not see
 
         def _load_data(self, name: str) -> object:
             raw = Path(self._data_path(name)).read_bytes()
@@ -64,10 +67,16 @@ def cache_class() -> Any:
             self._save_data(name, data)
             self._save_index({**self._load_index(), key: name})
 
+        def load(self, key: object) -> object:
+            found, installed = super().load(key), getattr(self, "installed", None)
+            return found if found is not None or installed is None else installed.load(key)
+
     class FingerprintedCache(FunctionCache):  # type: ignore[misc]
         def __init__(self, function: object) -> None:
             super().__init__(function)
             self._cache_file.__class__ = FileNamedByItsContent
+            if isinstance(self._impl.locator, caching.UserWideCacheLocator):
+                self._cache_file.installed = FileNamedByItsContent(*_beside_sources(self))
 
         def load_overload(self, sig: object, target_context: object) -> object:
             try:
@@ -89,6 +98,16 @@ def cache_class() -> Any:
             return tuple(names), magic, hashes, fingerprint(modules)
 
     return FingerprintedCache
+
+
+def _with_checksum(raw: bytes) -> bytes:
+    return raw + hashlib.sha256(raw).digest()
+
+
+def _beside_sources(cache: Any) -> tuple[str, str, object]:
+    """Folder, name and stamp of the file in which numba would have stored the loop if it could write there."""
+    folder = Path(inspect.getfile(cache._py_func)).parent / "__pycache__"
+    return str(folder), cache._impl.filename_base, cache._impl.locator.get_source_stamp()
 
 
 def _do_without_cache(error: Exception) -> None:

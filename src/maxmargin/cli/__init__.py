@@ -1,4 +1,4 @@
-"""The command line: train, predict, certify, demo.
+"""The command line: train, predict, certify, compile, demo.
 
 Results go to standard output, progress, warnings and errors to standard error. The exit code is 0 after success, 1 if
 the tolerance was not reached, 2 for bad usage or bad input, and 130 after Ctrl-C.

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import maxmargin
 from maxmargin import SVC, SVR, DistributedSVC, LinearSVC, LinearSVR, OneClassSVM
+from maxmargin.cli.compiling import compile_all
 from maxmargin.cli.completion import SHELLS, completion
 from maxmargin.cli.demo import demo
 from maxmargin.cli.info import info
@@ -79,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     tell.add_argument("model", metavar="MODEL", help="a file written by maxmargin train")
     shell = add("completion", completion, "Print what makes a shell complete commands and options.")
     shell.add_argument("shell", choices=SHELLS, help='eval "$(maxmargin completion bash)", or for zsh or fish')
+    add("compile", compile_all, "Make the machine code of all common fits now, so that no first fit waits for it.")
     add("demo", demo, "Train and certify on bundled data, beside scikit-learn.")
     return parser
 

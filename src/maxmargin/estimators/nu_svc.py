@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin._jit import compiled
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, of_sums
 from maxmargin.estimators._machinery.check import ClassWeight
@@ -21,7 +22,7 @@ from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Array, Float, Index, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 DEFAULT_NU = 0.5
@@ -149,19 +150,16 @@ probability_slopes_
         plan = super()._divide(X, y, sample_weight)
         tasks = plan.tasks
         assert isinstance(tasks, Tasks)
-        up, sums = tasks.y > 0.0, tasks.first[:-1]
-        sides = [np.add.reduceat(np.where(side, tasks.s, 0.0), sums) for side in (up, ~up)]
-        self.nu_, self.nu_max_ = check.check_nu(self, tasks.name, np.column_stack(sides))
+        self.nu_, self.nu_max_ = check.check_nu(self, tasks.name, sides_of(tasks.y, tasks.s, tasks.first))
         return plan
 
     def _programs(self, plan: Plan) -> Programs:
         tasks = plan.tasks
         assert isinstance(tasks, Tasks)
-        positive, first = tasks.y > 0.0, tasks.first[:-1]
-        sides = [np.add.reduceat(np.where(side, tasks.s, 0.0), first) for side in (positive, ~positive)]
-        total = np.minimum(np.minimum(*sides), 0.5 * self.nu_ * (sides[0] + sides[1]))
-        low, high = np.where(positive, 0.0, -tasks.s), np.where(positive, tasks.s, 0.0)
-        return of_sums(tasks, low, high, np.where(positive, 0, 1), np.column_stack([total, -total]))
+        sides = sides_of(tasks.y, tasks.s, tasks.first)
+        total = np.minimum(sides.min(axis=1), 0.5 * self.nu_ * sides.sum(axis=1))
+        low, high = np.minimum(own := tasks.y * tasks.s, 0.0), np.maximum(own, 0.0)
+        return of_sums(tasks, low, high, (tasks.y < 0.0).astype(np.int64), np.stack([total, -total], axis=1))
 
     def _reading(self, found: Found) -> Reading | None:
         of_positive, of_negative = found.multipliers.T  # b - rho, b + rho
@@ -181,3 +179,13 @@ probability_slopes_
         """Sets: what every kernel classifier keeps, and ``rho_``."""
         super()._keep(plan, solved)
         self.rho_ = solved.widths
+
+
+@compiled
+def sides_of(y: Float, s: Float, first: Index) -> Float:
+    """The weights of the positive and the negative samples of each problem."""
+    sides = np.zeros((first.shape[0] - 1, 2))
+    for k in range(sides.shape[0]):
+        for i in range(first[k], first[k + 1]):
+            sides[k, 0 if y[i] > 0.0 else 1] += s[i]
+    return sides

@@ -29,10 +29,11 @@ from maxmargin.protocols import Float, Index
 from maxmargin.solvers.kernels.block_descent import FIRST_BLOCK, Course, descend, room_for
 
 SAFETY, DOUBTED = 0.9, 0.25  # of the wanted gap: the first aim, and each further one that of the last
-ATTEMPTS = 4
+ATTEMPTS = 5
 SURELY = 1.0 - 1e-12  # of the tolerance: who forms the gap in another order finds it within
 LARGEST_BLOCK = 1024
 PRECISE_SAMPLES = 64  # so few cost nothing: they are solved to the last digit
+FIRST_BLOCKS, HOPELESS = 32, 0.1  # of a problem: with a relative gap above this, the others would take longer
 MOST_BLOCKS = 96  # of a problem: the others need steps on all free variables at once
 MOST_WORK = 4e8  # kernel values that are read in one call: some tenths of a second
 STRIDE = 0.6180339887498949  # of the samples that a start fills, so that they are spread evenly
@@ -41,7 +42,7 @@ STRIDE = 0.6180339887498949  # of the samples that a start fills, so that they a
 class Found(NamedTuple):
     """Solutions of several programs."""
 
-    solved: bool  # whether all of them converged; nothing else means anything if not
+    solved: bool  # whether all of them converged; if not, the points up to the first that did not are starts for others
     a: Float  # the variables of one program after the other
     expansions: Float  # (programs, samples), by the numbers of the samples in the order that was given
     multipliers: Float  # (programs, groups)
@@ -69,18 +70,33 @@ def solve_programs(
     multipliers, values, gaps = np.zeros((count, max(1, groups))), np.empty((count, 4)), np.full(count, math.inf)
     a, blocks = np.zeros(programs.q.size), np.zeros(count, dtype=np.int64)
     solved = _solve_all(
-        samples, rounding, programs, order, tol, most_work, a, expansions, multipliers, features, values, gaps, blocks
+        samples,
+        rounding,
+        tuple(programs),
+        order,
+        tol,
+        most_work,
+        a,
+        expansions,
+        multipliers,
+        features,
+        values,
+        gaps,
+        blocks,
     )
     return Found(solved, a, expansions, multipliers, features, values, gaps, blocks)
 
 
 @compiled
 def _solve_all(
-    samples: Any, rounding: Rounding, programs: Programs, order: Index, tol: float, most_work: float, a: Float,
+    samples: Any, rounding: Rounding, parts: Any, order: Index, tol: float, most_work: float, a: Float,
     expansions: Float, multipliers: Float, features: Float, values: Float, gaps: Float, blocks: Index,
 ) -> bool:  # fmt: skip
-    """Sets: all from ``a`` on. Whether all were solved; the first that was not ends it."""
-    work, most = 0.0, 0
+    """Sets: all from ``a`` on. Whether all were solved; the first that was not ends it.
+
+    The programs come as an ordinary tuple, since numba takes microseconds to look at one with names.
+    """
+    programs, work, most = Programs(*parts), 0.0, 0
     for k in range(blocks.shape[0]):
         most = max(most, programs.first[k + 1] - programs.first[k])
     room = np.zeros(room_for(most, multipliers.shape[1]))
@@ -102,12 +118,12 @@ def _solve_all(
         gaps[k] = relative_gap_of(values[k])
         blocks[k] = course.blocks
         work += course.work
-        if not gaps[k] <= tol * SURELY:
-            return False
         stretch = program.stretch
         for i in range(beta.shape[0]):
             at = i + (stretch[0] if i < stretch[1] else stretch[2] - stretch[1])
             expansions[k, order[at]] = beta[i]
+        if not gaps[k] <= tol * SURELY:
+            return False
     return True
 
 
@@ -125,8 +141,13 @@ def _solve_one(
         Course(0, FIRST_BLOCK, 0, 0.0, np.inf, -np.inf, False),
         SAFETY * tol if size > PRECISE_SAMPLES else 0.0,
     )
+    most_blocks = FIRST_BLOCKS
     for _ in range(ATTEMPTS):
-        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, MOST_BLOCKS, most_work, room, 0.0)
+        course = descend(samples, program, a, f, last, b, aim, course, LARGEST_BLOCK, most_blocks, most_work, room, 0.0)
+        near = course.primal - course.dual <= HOPELESS * max(abs(course.primal), abs(course.dual))
+        if course.blocks >= most_blocks and near and most_blocks < MOST_BLOCKS:
+            most_blocks = MOST_BLOCKS
+            continue
         tidy(program, a)
         f = _scores(samples, program, a, beta)
         e = np.empty(a.shape[0])
@@ -138,7 +159,7 @@ def _solve_one(
         values[0], values[1], values[2], values[3] = found.primal, found.dual, found.primal_error, found.dual_error
         if sure and relative_gap_of(values) <= tol * SURELY:
             break
-        if course.rests or course.blocks >= MOST_BLOCKS or course.work >= most_work:
+        if course.rests or course.blocks >= most_blocks or course.work >= most_work:
             break
         aim *= DOUBTED
     if not sure:

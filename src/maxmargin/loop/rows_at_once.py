@@ -11,7 +11,7 @@ from maxmargin.loop.at_once import PRECISE_SAMPLES, SURELY, Found, relative_gap_
 from maxmargin.numerics.small_factors import factorise_small, solve_small
 from maxmargin.problems.row_values import balance, values_of_rows
 from maxmargin.protocols import Float, Index, Loss
-from maxmargin.solvers.rows.newton_steps import hessian, respond, step_length
+from maxmargin.solvers.rows.newton_steps import conjugates_of, hessian, losses_of, respond, step_length
 
 SAFETY, DOUBTED = 0.9, 0.1  # of the wanted gap: the first aim, and each further one that of the last
 MOST_ROUNDS = 120  # of Newton: then something is wrong, and the loop knows more
@@ -87,6 +87,15 @@ def _is_proved(
 
 
 @compiled
+def _account(
+    loss: Loss, z: Float, alpha: Float, y: Float, s: Float, penalty: float, conjugate: float, imbalance: float
+) -> tuple[float, float]:
+    """The gap, with what balancing the dual variables costs, roughly, and the values that it is compared with."""
+    primal, dual = losses_of(loss, z, y, s) + penalty, -conjugates_of(loss, alpha, y, s) - conjugate
+    return max(primal - dual, 0.0) + imbalance, max(abs(primal), abs(dual))
+
+
+@compiled
 def _solve_one(
     loss: Loss, X: Float, lengths: Float, y: Float, s: Float, free: bool, kinked: bool, differences: bool, tol: float,
     theta: Float, alpha: Float, values: Float, at_zero: Float,
@@ -94,12 +103,12 @@ def _solve_one(
     """Newton's steps and the matrix of the first one, which tasks share. Sets: ``theta, alpha, values``."""
     n, d = X.shape
     penalised, z, h, aim, steps = d - 1 if free else d, np.zeros(n), np.empty(n), SAFETY * tol, 0
-    if n <= PRECISE_SAMPLES:
-        aim = min(aim, TO_THE_LAST_DIGIT)
+    aim = min(aim, TO_THE_LAST_DIGIT) if n <= PRECISE_SAMPLES else aim
     size = max(np.abs(y).mean(), 1e-100)
     centre, width = np.zeros(n), FIRST_WIDTH * size if kinked else 0.0
+    at_first = losses_of(loss, z, y, s)
     for _ in range(MOST_ROUNDS):
-        losses, conjugates = respond(loss, z, y, s, centre, width, alpha, h)
+        respond(loss, z, y, s, centre, width, alpha, h)
         v, penalty, conjugate, decrement = np.dot(alpha, X), 0.0, 0.0, 0.0
         gradient = -v
         for j in range(penalised):
@@ -109,9 +118,14 @@ def _solve_one(
             decrement += 0.5 * gradient[j] * gradient[j]
         if free:  # what balancing the dual variables costs, roughly
             decrement += abs(gradient[d - 1])
-        primal, dual = losses + penalty, -conjugates - conjugate
-        gap = max(primal - dual, 0.0) + (abs(gradient[d - 1]) if free else 0.0)
-        if gap <= aim * max(abs(primal), abs(dual)):
+        imbalance, height = (abs(gradient[d - 1]), abs(theta[d - 1])) if free else (0.0, 0.0)
+        if kinked:
+            gap, scale = _account(loss, z, alpha, y, s, penalty, conjugate, imbalance)
+        else:  # the losses and their conjugates add up to products of slopes and scores
+            gap, scale = decrement + height * imbalance, at_first
+            if gap <= aim * scale:
+                scale = losses_of(loss, z, y, s) + penalty
+        if gap <= aim * scale:
             if _is_proved(loss, X, lengths, y, s, free, differences, tol, theta, alpha, values):
                 return steps, at_zero
             aim *= DOUBTED
@@ -139,9 +153,6 @@ def _solve_one(
         steps += 1
         for j in range(d):
             theta[j] += t * direction[j]
-        z = np.dot(X, theta)
-    if free:
-        balance(alpha)
-    proved = values_of_rows(loss, X, lengths, theta, alpha, y, s, free, differences)
-    values[0], values[1], values[2], values[3] = proved.primal, proved.dual, proved.primal_error, proved.dual_error
+        z += t * dz
+    _is_proved(loss, X, lengths, y, s, free, differences, tol, theta, alpha, values)
     return steps, at_zero

@@ -103,22 +103,25 @@ class StoredRows(NamedTuple):
         _add_to(w, self.X, members, weights)
 
 
-def few_stored(kernel: Kernel, X: Float, shift: float = 0.0) -> tuple[StoredKernel, Rounding]:
-    """The same as `stored_kernel` of few dense rows, in one compiled call."""
+def few_stored(kernel: Kernel, X: Float, order: Index, shift: float = 0.0) -> tuple[StoredKernel, Rounding]:
+    """The same as `stored_kernel` of few dense rows, taken in some order, in one compiled call."""
     traits = kernel.traits
     K, magnitudes, shares = _few_stored(
-        kernel, X, shift, traits.by_distance, traits.of_differences, traits.steepness, CANCELLED
+        kernel, X, order, shift, traits.by_distance, traits.of_differences, traits.steepness, CANCELLED
     )
     return StoredKernel(K), Rounding(magnitudes, shares, 0.0, 2.0 if isinstance(kernel, Linear) else 1.0)
 
 
 @compiled
 def _few_stored(
-    kernel: Kernel, X: Float, shift: float, by_distance: bool, of_differences: bool, steepness: float, cancelled: float
-) -> tuple[Float, Float, Float]:
+    kernel: Kernel, samples: Float, order: Index, shift: float, by_distance: bool, of_differences: bool,
+    steepness: float, cancelled: float,
+) -> tuple[Float, Float, Float]:  # fmt: skip
     """Kernel values, and what `Measuring.magnitude` and `Measuring.error` say of them."""
+    X, squares = np.empty((order.shape[0], samples.shape[1])), np.empty(order.shape[0])
+    for i in range(X.shape[0]):
+        X[i] = samples[order[i]]
     K, terms = few_values_of(kernel, X, by_distance, of_differences), float(X.shape[1])
-    squares = np.empty(X.shape[0])
     for i in range(X.shape[0]):
         row = X[i]
         squares[i] = UNDERFLOW_DOUBLE * terms

@@ -354,19 +354,22 @@ def dual_pieces(problem: Problem) -> tuple[Float, Float, Float, Float]:
     Each has a row for every piece of the loss and a column for every sample, whose dual variable is the sum of its
     pieces: a second piece is the negative part. All of it follows from the derivatives of the conjugate.
     """
-    return pieces_of(problem.loss, problem.y, problem.s)
+    q, D, low, high = pieces_of(problem.loss, problem.y, problem.s)
+    return q, D, low, high
 
 
-def pieces_of(loss: Loss, y: Float, s: Float) -> tuple[Float, Float, Float, Float]:
-    """The same of a loss with targets and weights."""
-    return _dual_pieces(loss, y, s, loss.traits.dual_pieces)
+def pieces_of(loss: Loss, y: Float, s: Float) -> Float:
+    """The same of a loss with targets and weights, in one array."""
+    pieces = np.zeros((4, loss.traits.dual_pieces, y.size))
+    _fill_pieces(loss, y, s, pieces)
+    return pieces
 
 
 @compiled
-def _dual_pieces(loss: Loss, y: Float, s: Float, pieces: int) -> tuple[Float, Float, Float, Float]:
-    """As above. A sample without weight has the parabola of weight 1; its box is the point 0."""
-    n = y.shape[0]
-    q, D, low, high = np.zeros((pieces, n)), np.zeros((pieces, n)), np.zeros((pieces, n)), np.zeros((pieces, n))
+def _fill_pieces(loss: Loss, y: Float, s: Float, filled: Float) -> None:
+    """Sets: the zeros. A sample without weight has the parabola of weight 1; its box is the point 0."""
+    q, D, low, high = filled[0], filled[1], filled[2], filled[3]
+    pieces, n = q.shape
     for k in range(pieces):
         for i in range(n):
             least, most = loss.dual_range(y[i])
@@ -377,7 +380,6 @@ def _dual_pieces(loss: Loss, y: Float, s: Float, pieces: int) -> tuple[Float, Fl
             q[k, i] = D[k, i] * a - loss.dual_slope(a, y[i], weight)
             if s[i] > 0.0:
                 low[k, i], high[k, i] = s[i] * least, s[i] * most
-    return q, D, low, high
 
 
 @compiled

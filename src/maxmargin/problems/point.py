@@ -83,13 +83,7 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """Duality gap and rounding error divided by the larger of the two absolute values: the proven quality."""
-        scale = max(abs(self.primal), abs(self.dual), self.least)
-        sure = self.gap + self.error
-        if not 0.0 <= sure < math.inf:  # a pair that contradicts itself, however little, proves nothing
-            return math.inf
-        if scale == 0.0:
-            return 0.0 if sure == 0.0 else math.inf
-        return sure / scale
+        return relative_gap(self.primal, self.dual, self.primal_error, self.dual_error, self.least)
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -110,6 +104,16 @@ class Certificate:
         """Whether only rounding may stand between this gap and a tolerance."""
         scale = max(abs(self.primal), abs(self.dual))
         return self.relative_gap > tol and (self.lost_in_rounding or self.gap <= tol * scale) and self.gap < math.inf
+
+
+def relative_gap(primal: float, dual: float, primal_error: float, dual_error: float, least: float = 0.0) -> float:
+    """That of a certificate with these numbers."""
+    scale, sure = max(abs(primal), abs(dual), least), primal - dual + (primal_error + dual_error)
+    if not 0.0 <= sure < math.inf:  # a pair that contradicts itself, however little, proves nothing
+        return math.inf
+    if scale == 0.0:
+        return 0.0 if sure == 0.0 else math.inf
+    return sure / scale
 
 
 UNKNOWN = Certificate(math.inf, -math.inf)  # of a point with coefficients that are not finite

@@ -172,6 +172,13 @@ class Choice:
             solver = Relay(solvers.pop(), solver, patience)
         return solver
 
+    def after_the_first(self) -> Choice:
+        """What is left if the first has done what it can; itself if nothing takes over."""
+        if not self.successors:
+            return self
+        (name, _), *others = self.successors
+        return Choice(name, f"{self.name!r} has done what it can", tuple(others))
+
     def __str__(self) -> str:
         relief = "".join(f", and '{name}' takes over after {patience} iterations" for name, patience in self.successors)
         return f"'{self.name}', because {self.reason}{relief}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -62,19 +63,13 @@ def is_wanted(estimator: CertifiedEstimator, plan: Plan) -> bool:
 
 def of_loss(tasks: Tasks, loss: Loss, intercept: Intercept) -> Programs:
     """The duals of problems with a piecewise quadratic loss; of two pieces, that of a single task."""
-    q, D, low, high = pieces_of(loss, tasks.y, tasks.s)
-    groups, own = int(intercept == "free"), tasks.numbers
-    return Programs(
-        first=len(q) * tasks.first,
-        stretches=tasks.stretches,
-        sample=own if len(q) == 1 else np.tile(own, len(q)),
-        q=q.ravel(),
-        D=D.ravel(),
-        low=low.ravel(),
-        high=high.ravel(),
-        group=np.zeros(q.size, dtype=np.int64),
-        totals=np.zeros((len(tasks), groups)),
-    )
+    variables = pieces_of(loss, tasks.y, tasks.s)
+    pieces, size = variables.shape[1], tasks.y.size
+    q, D, low, high = variables.reshape(4, -1)
+    first = tasks.first if pieces == 1 else pieces * tasks.first
+    sample = tasks.numbers if pieces == 1 else np.tile(tasks.numbers, pieces)
+    group, totals = np.zeros(pieces * size, dtype=np.int64), np.zeros((len(tasks), int(intercept == "free")))
+    return Programs(first, tasks.stretches, sample, q, D, low, high, group, totals)
 
 
 def of_sums(tasks: Tasks, low: Float, high: Float, group: Index, totals: Float) -> Programs:
@@ -106,11 +101,11 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Program
     began = seconds_working()
     tasks, penalised = plan.tasks, getattr(estimator, "intercept", None) == "penalised"
     assert isinstance(tasks, Tasks)
-    n, d = plan.X.shape
+    d = plan.X.shape[1]
     if estimator.kernel == "linear":
         rows = dense64(plan.X)[tasks.order] if tasks.sorts else dense64(plan.X)
         if penalised:
-            rows = np.column_stack([rows, np.ones(n)])
+            rows = with_column(rows, 1.0)
         samples: StoredRows | StoredKernel
         samples, rounding = stored_rows(np.ascontiguousarray(rows))
     else:
@@ -121,7 +116,11 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Program
     width, few = d + penalised if d else 0, EASY_WORK * tasks.y.size if d else MOST_WORK
     found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width, few)
     if not found.solved:
-        return _by_newton(estimator, plan) if d and estimator._has_form_of_losses else None
+        if d and estimator._has_form_of_losses:
+            return _by_newton(estimator, plan)
+        point = _points(estimator, tasks, programs, found, intercepts_of_losses(estimator, found).intercepts, d)
+        plan.starts = [point(k) if found.blocks[k] else None for k in range(len(tasks))]
+        return None
     results = _read(estimator, tasks, programs, found, d)
     if results is not None:
         results.seconds = seconds_working() - began
@@ -142,13 +141,13 @@ def _stored(estimator: KernelMachine, plan: Plan, shift: float) -> tuple[StoredK
     """
     tasks, X, kernel = plan.tasks, plan.X, estimator.kernel
     assert isinstance(tasks, Tasks)
-    if tasks.sorts:
-        X = X[tasks.order]
-        X = X[:, tasks.order] if kernel == "precomputed" else X
     if kernel in KERNELS and are_few(X, X):
         ours = make_kernel(estimator)
         if ours.traits.positive:
-            return *few_stored(ours, np.asarray(X), shift), None
+            return *few_stored(ours, np.asarray(X), tasks.order, shift), None
+    if tasks.sorts:
+        X = X[tasks.order]
+        X = X[:, tasks.order] if kernel == "precomputed" else X
     gram = training_operator(estimator, X, NO_OTHERS)
     stored = stored_kernel(gram, shift) if _is_positive(gram) else None
     return None if stored is None else (*stored, gram)
@@ -165,22 +164,38 @@ def _read(estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Fou
     reading = estimator._reading(found)
     if reading is None:
         return None
-    expansions, certified = found.expansions, found.expansions
+    expansions = found.expansions
     if reading.divided:
         expansions = expansions / reading.widths[:, None]
+    point = _points(estimator, tasks, programs, found, reading.intercepts, d)
+    coefficients = found.features[:, :d] if estimator._has_form_of_losses else np.empty((0, 0))
+    functions = expansions, reading.intercepts, reading.widths, coefficients
+    return AtOnce(found, functions, point, BlockSMO.name, estimator.tol)
+
+
+def _points(
+    estimator: KernelMachine, tasks: Tasks, programs: Programs, found: Found, intercepts: Float, d: int
+) -> Callable[[int], Point]:
+    """What makes the point of each task as its own solver would have left it."""
     as_problems, features = estimator._has_form_of_losses, found.features[:, :d]
 
     def point(k: int) -> Point:
-        beta = certified[k, tasks[k].members]
+        beta = found.expansions[k, tasks[k].members]
         if as_problems:
-            return Point(features[k] if d else beta, float(reading.intercepts[k]), beta)
+            return Point(features[k] if d else beta, float(intercepts[k]), beta)
         a = found.a[programs.first[k] : programs.first[k + 1]]
         a = a[tasks.places(k)] if tasks.sorts else a.copy()
         return Point(beta, float(found.multipliers[k, 0]), a)
 
-    coefficients = features if as_problems else np.empty((0, 0))
-    functions = expansions, reading.intercepts, reading.widths, coefficients
-    return AtOnce(found, functions, point, BlockSMO.name, estimator.tol)
+    return point
+
+
+def with_column(X: Float, value: float) -> Float:
+    """Rows with one more column, which is constant."""
+    n, d = X.shape
+    out = np.empty((n, d + 1))
+    out[:, :d], out[:, d] = X, value
+    return out
 
 
 def solve_linear_machine(
@@ -192,7 +207,7 @@ def solve_linear_machine(
     X, free, penalised = dense64(plan.X), intercept == "free", intercept == "penalised"
     X, column = X[tasks.order] if tasks.sorts else X, scale if penalised else 1.0
     if intercept is not None:
-        X = np.column_stack([X, np.full(X.shape[0], column)])
+        X = with_column(X, column)
     tol = float(estimator.tol)
     found = solve_rows(X, loss, tasks.stretches, tasks.first, tasks.y, tasks.s, tasks.order, free, tol)
     if not found.solved:

@@ -43,7 +43,6 @@ COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
-@QUIETLY
 def check_training_data(
     estimator: CertifiedEstimator, X: MatrixLike, y: ArrayLike | None, *, reset: bool = True
 ) -> tuple[Matrix | ChunkedMatrix, Array]:
@@ -55,7 +54,11 @@ def check_training_data(
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X, reset=reset)
         return X, _check_targets(estimator, X, y)
-    if reset and (rows := plain_rows(X)) is not None and (targets := plain_targets(y, rows.shape[0])) is not None:
+    rows = plain_rows(X) if reset else None
+    targets = None if rows is None else plain_targets(y, rows.shape[0])
+    if rows is not None and targets is None and y is None and is_outlier_detector(estimator):
+        targets = np.empty(0)
+    if rows is not None and targets is not None:
         estimator.n_features_in_ = rows.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return rows, targets
@@ -64,12 +67,13 @@ def check_training_data(
         estimator.n_features_in_ = columns.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return columns, targets
-    if is_outlier_detector(estimator):
-        rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
-    else:
-        how = COLUMNS if estimator._by_columns else ROWS
-        what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
-        rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
+    with np.errstate(invalid="ignore"):
+        if is_outlier_detector(estimator):
+            rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
+        else:
+            how = COLUMNS if estimator._by_columns else ROWS
+            what = {"y_numeric": is_regressor(estimator), "multi_output": estimator._several_targets}
+            rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
     refuse_huge_values(estimator, rows)
     return rows, targets
 
@@ -191,7 +195,6 @@ def refuse_chunks(X: Matrix | ChunkedMatrix, what: str, remedy: str) -> Matrix:
     return X
 
 
-@QUIETLY
 def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matrix | ChunkedMatrix:
     """Rows of the kind that the estimator was fitted on."""
     if isinstance(X, ChunkedMatrix):
@@ -200,7 +203,8 @@ def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matri
     rows, own = plain_rows(X), vars(estimator)
     if rows is not None and rows.shape[1] == own.get("n_features_in_") and "feature_names_in_" not in own:
         return rows
-    return validate_data(estimator, X, reset=False, **ROWS)
+    with np.errstate(invalid="ignore"):
+        return validate_data(estimator, X, reset=False, **ROWS)
 
 
 def check_classes(estimator: object, y: Array) -> tuple[Array, Array]:

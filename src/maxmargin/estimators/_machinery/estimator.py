@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
-from maxmargin.estimators._machinery.extremes import refuse_extreme_weights
+from maxmargin.estimators._machinery.extremes import are_plain, refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints, validate_parameters
@@ -137,7 +137,8 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
         self._refuse_contradictions()
         X, y = check.check_training_data(self, X, y)
         plan = self._divide(X, y, sample_weight)
-        refuse_extreme_weights(self, plan.weights_of_losses)
+        if sample_weight is not None or not are_plain(self):
+            refuse_extreme_weights(self, plan.weights_of_losses)
         plan.views, plan.hints = self._views(plan), self._options()
         return plan
 

@@ -11,6 +11,12 @@ from maxmargin.protocols import Float
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e150  # of a loss that counts
 
 
+def are_plain(estimator: object) -> bool:
+    """Whether without sample weights the weights of all losses are 1 or ``C``, which is neither too small nor large."""
+    own = vars(estimator)
+    return own.get("class_weight") is None and SMALLEST_WEIGHT <= own.get("C", 1.0) <= LARGEST_WEIGHT
+
+
 def refuse_extreme_weights(estimator: object, weights: Iterable[Float]) -> None:
     """Refuse weights of losses, of one problem after another, whose products would underflow or overflow."""
     for s in {id(array): array for array in weights}.values():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from maxmargin._jit import seconds_working
@@ -14,7 +13,7 @@ from maxmargin.estimators._machinery.plan import Plan, RowsView
 from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix
-from maxmargin.problems.point import Status
+from maxmargin.problems.point import Point, Status
 from maxmargin.solvers import solvers_of
 from maxmargin.solvers.recentred import recentred
 from maxmargin.threads import NO_OTHERS, one_blas_thread
@@ -25,23 +24,30 @@ if TYPE_CHECKING:
 STOPPED_BY_THE_USER = (Status.INTERRUPTED, Status.CALLBACK)
 
 
-@contextmanager
-def all_or_nothing(estimator: CertifiedEstimator) -> Iterator[None]:
+@dataclass(eq=False)
+class all_or_nothing:
     """A fit that is refused leaves the estimator as it was.
 
     BLAS has one thread from the first to the last line: its sums depend on how many there are, and beside another fit
     there is only one.
     """
-    before = dict(vars(estimator))
-    try:
-        with one_blas_thread:
-            yield
-    except BaseException:
-        for name in set(vars(estimator)) - set(before):
+
+    estimator: CertifiedEstimator
+    before: dict[str, object] = field(default_factory=dict)
+
+    def __enter__(self) -> None:
+        self.before.update(vars(self.estimator))
+        one_blas_thread.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        one_blas_thread.__exit__()
+        if kind is None:
+            return
+        own = self.estimator.__dict__
+        for name in set(own) - set(self.before):
             if not name.startswith(("_callback", "_skl_")):  # these belong to scikit-learn's running callbacks
-                delattr(estimator, name)
-        estimator.__dict__.update(before)
-        raise
+                del own[name]
+        own.update(self.before)
 
 
 def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
@@ -56,6 +62,8 @@ def choose_solver(estimator: CertifiedEstimator, plan: Plan) -> None:
         plan.view = view
         problem = estimator._problem(view.of(plan.tasks[0]), plan.tasks[0], plan)
         plan.choice = estimator._choice(problem)
+        if plan.starts:
+            plan.choice = plan.choice.after_the_first()
         plan.solver = plan.choice.make(plan.hints)
         reason = plan.solver.supports(problem)
         if reason is None:
@@ -90,7 +98,7 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
     deadline = None if estimator.max_time is None else seconds_working() + estimator.max_time
-    earlier = estimator._earlier_solutions(plan)  # as many as there are tasks, or ``None`` for each
+    earlier = plan.starts or estimator._earlier_solutions(plan)  # as many as there are tasks, or ``None`` for each
     solved: dict[int, Solved] = {}
     stopped: list[Status] = []
     listeners, listening, first = plan.listeners, plan.listeners.listening, plan.communicator.rank == 0
@@ -115,7 +123,9 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
                 max_iter=0 if stopped else None if estimator.max_iter in (-1, None) else int(estimator.max_iter),
                 max_time=left,
                 callback=listeners.after_round if listening else None,
-                warm=warm if warm is not None and problem.fits(warm.point) else None,
+                warm=warm
+                if warm is not None and problem.fits(warm if isinstance(warm, Point) else warm.point)
+                else None,
                 verbose=int(estimator.verbose) if first else 0,
                 interrupts=interrupts,
                 checkpoint=plan.checkpoint(k, problem, plan.solver),

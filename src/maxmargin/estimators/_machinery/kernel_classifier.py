@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery import check, multiclass
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
-from maxmargin.estimators._machinery.kernels import kernel_scores, single_error
+from maxmargin.estimators._machinery.kernels import kernel_scores, make_kernel, single_error
 from maxmargin.estimators._machinery.margins import Margins, lengths_in_kernel_space
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.few import are_few, few_pair_sums
+from maxmargin.parts.kernels import KERNELS
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import workers_for
 
@@ -85,6 +87,10 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
         check_is_fitted(self)
         return self._n_support
 
+    @property
+    def _class_count(self) -> int:
+        return self.classes_.size
+
     def _codes(self, scores: Float) -> Index:
         """The predicted class of each row of scores."""
         if self.classes_.size == 2:
@@ -111,10 +117,17 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
         super()._keep(plan, solved)
         self.n_iter_ = solved.iterations
         self._support_codes = plan.codes[self.support_]
-        self._n_support = np.bincount(self._support_codes, minlength=self.classes_.size).astype(np.int32)
         if self._has_pairs:
             self.dual_coef_ = multiclass.by_other_class(self.dual_coef_, self._support_codes, self.classes_.size)
         calibrate(self, plan, solved)
+
+    def _kernel_sums(self, X: Matrix) -> Float:
+        """From LIBSVM's layout itself, if there is little else to do."""
+        few = self._has_pairs and self.kernel in KERNELS and are_few(X, self.support_vectors_)
+        if not few or type(self.dual_coef_) is not np.ndarray:
+            return super()._kernel_sums(X)
+        points = np.asarray(X), np.asarray(self.support_vectors_)
+        return few_pair_sums(make_kernel(self), *points, self.dual_coef_, self._n_support)
 
     def _expansions(self) -> Float:
         if self._has_pairs:

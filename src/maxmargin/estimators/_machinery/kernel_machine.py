@@ -22,7 +22,7 @@ from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, ba
 from maxmargin.estimators._machinery.nystroem import NystroemView, among_all, check_approximation
 from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
-from maxmargin.estimators._machinery.results import AtOnce, Results
+from maxmargin.estimators._machinery.results import AtOnce, Results, support_of
 from maxmargin.estimators._machinery.training import Training
 from maxmargin.estimators._machinery.updates import added, removed
 from maxmargin.loop.at_once import Found
@@ -114,12 +114,12 @@ class KernelMachine(CertifiedEstimator):
         Also ``_training``, which is not stored.
         """
         X = plan.X
-        expansions = solved.expansions(plan.tasks, X.shape[0])
-        used = np.flatnonzero(expansions.any(axis=0))
-        self.support_ = used[np.argsort(plan.codes[used], kind="stable")].astype(np.int32)
+        expansions, count = solved.expansions(plan.tasks, X.shape[0]), self._class_count
+        self.support_, counts, self.dual_coef_ = support_of(expansions, plan.codes, count)
+        if count > 1:
+            self._n_support = counts
         empty = np.empty((0, 0), dtype=X.dtype)
         self.support_vectors_ = empty if self.kernel == "precomputed" else X[self.support_]
-        self.dual_coef_ = expansions[:, self.support_]
         self.intercept_ = solved.intercepts
         self.shape_fit_ = X.shape
         if self.kernel == "linear":
@@ -149,8 +149,12 @@ class KernelMachine(CertifiedEstimator):
         """One column per problem."""
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
-            scores = X @ self._coef.T if self.kernel == "linear" else kernel_scores(self, X, self._expansions())
+            scores = X @ self._coef.T if self.kernel == "linear" else self._kernel_sums(X)
             return check.finite_scores(X, np.asarray(scores, dtype=np.float64) + self.intercept_)
+
+    def _kernel_sums(self, X: Matrix) -> Float:
+        """The scores without the intercepts."""
+        return kernel_scores(self, X, self._expansions())
 
     def add(self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from more samples: the same model as a fit to all of them, with a new certificate.
@@ -233,6 +237,11 @@ class KernelMachine(CertifiedEstimator):
         """Number of support vectors (of each class, if there are classes)."""
         check_is_fitted(self)
         return np.array([self.support_.size], dtype=np.int32)
+
+    @property
+    def _class_count(self) -> int:
+        """How many classes there are; one if samples have none."""
+        return 1
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):

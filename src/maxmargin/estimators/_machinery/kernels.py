@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
+from maxmargin._jit import compiled
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
 from maxmargin.operators.few import are_few, few_sums
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators._machinery.kernel_machine import KernelMachine
 
 SMALL_PREDICTION = 1_000_000  # kernel values: fewer are computed in float64 at once
+SMALL = 2**20  # entries whose variance is computed without the threads and the copies that NumPy makes
 GIVEN_VALUES = 2_000_000  # at a time, of kernels that are not ours
 SAME_NUMBER = 1.0 - 1e-9  # of the squares, if the mean explains that much, they come from its own rounding
 KERNEL_NAMES = (*KERNELS, "precomputed")
@@ -38,7 +40,7 @@ def bandwidth(estimator: KernelMachine, X: Matrix, weights: Float) -> float:
         return 1.0 / X.shape[1]
     if estimator.gamma != "scale":
         return float(estimator.gamma)
-    variance = _variance(X, weights / (weights.sum() * X.shape[1]))
+    variance = _variance(X, weights / (float(weights.sum()) * X.shape[1]))
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 
@@ -47,6 +49,8 @@ def _variance(X: Matrix, share: Float) -> float:
 
     In two passes, since one would cancel. The second corrects the mean of the first, which was rounded.
     """
+    if not is_sparse(X) and X.dtype == np.float64 and X.size <= SMALL and X.flags.c_contiguous:
+        return _difference(*_squares_around_mean(X, share))
     mean = float((share @ X).sum())
     if is_sparse(X):
         vectors = cast("SparseVectors", vectors_of(X))
@@ -62,6 +66,26 @@ def _variance(X: Matrix, share: Float) -> float:
         residual += float((share[some] @ moved).sum())
         square += float((share[some] @ moved**2).sum())
     return _difference(square, residual**2)
+
+
+@compiled
+def _squares_around_mean(X: Float, share: Float) -> tuple[float, float]:
+    """The same two passes over a few rows: the sum of the squares, and the square of the rounding error of the mean."""
+    mean = residual = square = 0.0
+    for i in range(X.shape[0]):
+        row, total = X[i], 0.0
+        for j in range(row.shape[0]):
+            total += row[j]
+        mean += share[i] * total
+    for i in range(X.shape[0]):
+        row, total, squares = X[i], 0.0, 0.0
+        for j in range(row.shape[0]):
+            moved = row[j] - mean
+            total += moved
+            squares += moved * moved
+        residual += share[i] * total
+        square += share[i] * squares
+    return square, residual * residual
 
 
 def _difference(square: float, correction: float) -> float:

@@ -20,7 +20,7 @@ from maxmargin.estimators._machinery.estimator import (
 )
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.problems import l1_share, limits_of
-from maxmargin.estimators._machinery.results import Results
+from maxmargin.estimators._machinery.results import Results, support_of
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import scores_of
 from maxmargin.protocols import Array, Float, Index
@@ -70,9 +70,9 @@ class LinearMachine(CertifiedEstimator):
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: ``coef_, intercept_, support_, dual_coef_, n_iter_`` and what is known about the quality of the fit."""
         self.coef_, self.intercept_ = solved.coefficients, solved.intercepts
-        alpha = solved.expansions(plan.tasks, plan.weights.size)
-        self.support_ = np.flatnonzero(alpha.any(axis=0)).astype(np.int32)
-        self.dual_coef_ = alpha[:, self.support_]
+        n = plan.weights.size
+        alpha = solved.expansions(plan.tasks, n)
+        self.support_, _, self.dual_coef_ = support_of(alpha, np.zeros(n, dtype=np.int64), 1)
         solved.keep(self)
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:

@@ -17,20 +17,32 @@ def binary_tasks(codes: Array, names: Array, strategy: str, s: Float) -> Tasks:
     Two classes are one problem with the second class as the positive one. Otherwise "ovo" has one problem per pair
     ``i < j`` with class ``i`` positive, in lexicographic order, and "ovr" one per class, which is positive.
     """
-    n, k = codes.size, names.size
+    k = names.size
     if k == 2:
         return Tasks.alone(f"{names[1]} against {names[0]}", 2.0 * codes - 1.0, s)
     if strategy == "ovr":
-        y = np.where(codes == np.arange(k)[:, None], 1.0, -1.0).ravel()
-        everyone = np.tile(np.array([0, n, 0, 0]), (k, 1))
-        order, name = np.arange(n), lambda i: f"{names[i]} against the rest"
-        return Tasks(name, order, everyone, np.arange(k + 1) * n, y, np.tile(s, k), np.tile(order, k))
+        return Tasks(lambda i: f"{names[i]} against the rest", *_against_the_rest(codes, k, s))
 
     def of_pair(p: int) -> str:
         i, j = next(islice(combinations(range(k), 2), p, None))
         return f"{names[i]} against {names[j]}"
 
     return Tasks(of_pair, *_pairs(codes, k, s), sorts=True)
+
+
+@compiled
+def _against_the_rest(codes: Index, k: int, s: Float) -> tuple[Index, Index, Index, Float, Float, Index]:
+    """The samples as they are, and stretches, beginnings, targets, weights and numbers of a problem for each class."""
+    n = codes.shape[0]
+    stretches, first = np.zeros((k, 4), dtype=np.int64), np.empty(k + 1, dtype=np.int64)
+    y, weights, numbers = np.empty(n * k), np.empty(n * k), np.empty(n * k, dtype=np.int64)
+    for c in range(k):
+        stretches[c, 1], first[c] = n, n * c
+        for i in range(n):
+            y[n * c + i] = 1.0 if codes[i] == c else -1.0
+            weights[n * c + i], numbers[n * c + i] = s[i], i
+    first[k] = n * k
+    return numbers[:n].copy(), stretches, first, y, weights, numbers
 
 
 @compiled

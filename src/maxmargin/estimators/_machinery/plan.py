@@ -14,6 +14,7 @@ from maxmargin.communicators import ALONE
 from maxmargin.estimators._machinery.callbacks import NOBODY, Listeners
 from maxmargin.loop.interrupts import Interrupts
 from maxmargin.operators import Columns, Rows, Sharded, rows_of
+from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Communicator, Features, Float, Index, Operator
 from maxmargin.solvers.choice import AnyProblem, Choice
 from maxmargin.solvers.solver import AnySolver
@@ -185,6 +186,7 @@ class Plan:
     communicator: Communicator = ALONE
     interrupts: Interrupts = field(default_factory=Interrupts)
     checkpoint: Callable[[int, AnyProblem, AnySolver], str | None] = lambda k, problem, solver: None
+    starts: Sequence[Point | None] = ()  # points of the tasks that another method reached and could not finish
     # Set when the first problem was posed:
     view: View = None  # type: ignore[assignment]
     choice: Choice = None  # type: ignore[assignment]

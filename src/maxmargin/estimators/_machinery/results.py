@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from maxmargin._jit import compiled
 from maxmargin.estimators._machinery.plan import Function, Task
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Record, Solution
-from maxmargin.problems.point import Certificate, Point, Status
-from maxmargin.protocols import Array, Float
+from maxmargin.problems.point import Certificate, Point, Status, relative_gap
+from maxmargin.protocols import Array, Float, Index
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
@@ -147,11 +148,10 @@ class AtOnce(Results):
         own.pop("solutions_", None)
         own.pop("solution_", None)
         own[DELAYED] = self
-        k = int(found.gaps.argmax())
-        primal, dual, *errors = found.values[k].tolist()
-        estimator.duality_gap_ = Certificate(primal, dual, *errors).relative_gap
-        estimator.objective_, estimator.dual_objective_ = primal, dual
-        estimator.n_iter_ = int(found.blocks.max())
+        gaps = found.gaps.tolist()
+        values = found.values[gaps.index(max(gaps))].tolist()
+        own["duality_gap_"], own["objective_"], own["dual_objective_"] = relative_gap(*values), values[0], values[1]
+        own["n_iter_"] = max(found.blocks.tolist())
 
     def _one(self, k: int) -> Solved:
         """A task, with one record for its history: the certificate."""
@@ -167,6 +167,32 @@ class AtOnce(Results):
         b, width = float(self._intercepts[k]), float(self._widths[k])
         alpha = self._expansions[k] if self._expansions.size else point.alpha
         return Solved(solution, Function(w, b, alpha, width))
+
+
+@compiled
+def support_of(expansions: Float, codes: Index, classes: int) -> tuple[Array, Array, Float]:
+    """The samples with coefficients, class by class, how many each class has, and the coefficients."""
+    n, used, counts = codes.shape[0], np.zeros(codes.shape[0], dtype=np.bool_), np.zeros(classes, dtype=np.int32)
+    for row in expansions:
+        for i in range(n):
+            used[i] |= row[i] != 0.0
+    total = 0
+    for i in range(n):
+        if used[i]:
+            counts[codes[i]] += 1
+            total += 1
+    support, place = np.empty(total, dtype=np.int32), 0
+    for c in range(classes):
+        for i in range(n):
+            if used[i] and codes[i] == c:
+                support[place] = i
+                place += 1
+    coefficients = np.empty((expansions.shape[0], total))
+    for k in range(expansions.shape[0]):
+        row, out = expansions[k], coefficients[k]
+        for t in range(total):
+            out[t] = row[support[t]]
+    return support, counts, coefficients
 
 
 def worst(solutions: Sequence[Solution]) -> Solution:

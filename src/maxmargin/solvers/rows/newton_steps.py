@@ -27,23 +27,37 @@ def response_to(loss: Loss, z: float, y: float, s: float, centre: float, width: 
 
 
 @compiled
-def respond(
-    loss: Loss, z: Float, y: Float, s: Float, centre: Float, width: float, a: Float, h: Float
-) -> tuple[float, float]:
-    """The sums of the losses and of their conjugates. Sets: ``a``, the answers to the scores, and how fast they change.
+def respond(loss: Loss, z: Float, y: Float, s: Float, centre: Float, width: float, a: Float, h: Float) -> None:
+    """Sets: ``a``, the answers to the scores, and ``h``, how fast they change.
 
     A loss with kinks is replaced by its envelope: the maximum over ``a`` of the dual term less
     ``width (a - centre)^2 / (2 s)``.
     """
-    losses, conjugates = 0.0, 0.0
     for i in range(z.shape[0]):
         a[i] = response_to(loss, z[i], y[i], s[i], centre[i], width)
         h[i] = 0.0
+        if s[i] > 0.0 and (a[i] != 0.0 or width > 0.0):
+            h[i] = 1.0 / (width / s[i] + loss.dual_curvature(a[i], y[i], s[i]))
+
+
+@compiled
+def losses_of(loss: Loss, z: Float, y: Float, s: Float) -> float:
+    """Their sum."""
+    total = 0.0
+    for i in range(z.shape[0]):
         if s[i] > 0.0:
-            losses += s[i] * loss.value(z[i], y[i])
-            conjugates += s[i] * loss.conjugate(-a[i] / s[i], y[i])
-            h[i] = 1.0 / (width / s[i] + loss.dual_curvature(a[i], y[i], s[i])) if a[i] != 0.0 or width > 0.0 else 0.0
-    return losses, conjugates
+            total += s[i] * loss.value(z[i], y[i])
+    return total
+
+
+@compiled
+def conjugates_of(loss: Loss, a: Float, y: Float, s: Float) -> float:
+    """The sum of the conjugates at minus the dual variables."""
+    total = 0.0
+    for i in range(a.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.conjugate(-a[i] / s[i], y[i])
+    return total
 
 
 @compiled
