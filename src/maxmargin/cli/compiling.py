@@ -87,12 +87,13 @@ def common_fits() -> list[tuple[str, Callable[[], object]]]:
         LogisticRegression(max_iter=100),
     ]  # fmt: skip
     of_sparse: list[Model] = [SVC(), LinearSVC(), LogisticRegression()]
-    cases: list[tuple[str, Model, Matrix, Array]] = [("two classes", model, few, y > 0) for model in of_classes]
+    cases: list[tuple[str, Model, Matrix, Array]] = []  # labels are whole numbers, as most are
+    cases += [("two classes", model, few, np.minimum(y, 1)) for model in of_classes]
     cases += [("three classes", model, few, y) for model in of_classes]
     cases += [("numbers", model, few, y + 0.5) for model in of_numbers]
-    cases += [("many samples", model, many, of_many > 0) for model in in_the_loop]
+    cases += [("many samples", model, many, np.minimum(of_many, 1)) for model in in_the_loop]
     cases += [("many samples", SVR(), many, of_many + 0.5)]
-    cases += [("sparse samples", model, sp.csr_array(few), y > 0) for model in of_sparse]
+    cases += [("sparse samples", model, sp.csr_array(few), np.minimum(y, 1)) for model in of_sparse]
     return [(f"{model}, {what}", partial(_fit_and_predict, model, X, y)) for what, model, X, y in cases]
 
 
