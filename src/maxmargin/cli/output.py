@@ -86,6 +86,11 @@ def is_closed() -> bool:
     return sys.stdout is None or sys.stdout.closed
 
 
+def is_terminal() -> bool:
+    """Whether somebody may be looking at standard error."""
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+
+
 def drop_output() -> None:
     """Send the rest of standard output, also what is left at exit, to nowhere."""
     with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -23,6 +23,7 @@ from maxmargin.cli.output import (
     OPTIONS,
     SUCCESS,
     CommandError,
+    is_terminal,
     option,
     say,
     write,
@@ -103,7 +104,7 @@ def _fit_here(model: Model, arguments: argparse.Namespace) -> tuple[Model, Stand
     """The model, fitted by this process, the scaler of its columns, and the number of samples."""
     rows, scaler = _training_rows(model, arguments)
     weights = weights_of(arguments, rows.X.shape[0])
-    if sys.stderr is not None and sys.stderr.isatty() and not (arguments.quiet or arguments.json or model.verbose):
+    if is_terminal() and not (arguments.quiet or arguments.json or model.verbose):
         model.set_params(callback=_Patient(type(model).__name__, model.tol))
     model.fit(rows.X, None if isinstance(model, OneClassSVM) else rows.y, sample_weight=weights)
     if rows.names is not None:

@@ -114,10 +114,12 @@ def minimise_in_ball(
     if radius == 0.0:
         return _judged(problem, radius, np.zeros(problem.features.n_features), problem.slopes(np.zeros(n)), 0)
     low, high = 0.0, 2.0 * at_zero / radius**2  # the norm for `high` is at most the radius
-    lam, best, solution = high, None, None
+    lam, best, solution, inner = high, None, None, INNER * tol
     for count in range(1, MOST_STRENGTHS + 1):
         posed = replace(problem, penalty=L2(lam))
-        solution = minimize(posed, choose(posed).make(), tol=INNER * tol, max_time=max_time, warm=solution)
+        solution = minimize(posed, choose(posed).make(), tol=inner, max_time=max_time, warm=solution)
+        if solution.iterations == 0:  # good enough for this strength too, so the tolerance says too little of the norm
+            inner *= INNER
         assert solution.point.alpha is not None
         w, length = solution.point.w, float(np.linalg.norm(solution.point.w))
         found = replace(_judged(problem, radius, _into(w, radius), solution.point.alpha, count), lam=lam)

@@ -190,6 +190,7 @@ _SPARSE = _LEAST_SQUARES | {
     ),
     "dual_gap_": _Rule("a number, or one for each target", lambda value, _: _is_number(value) or _is_list(value)),
 }
+_GROUPED = _LEAST_SQUARES | {"dual_gap_": _SPARSE["dual_gap_"]}
 _SPARSE_CV = _SPARSE | {
     "alpha_": _NUMBER,
     **{
@@ -260,9 +261,9 @@ ATTRIBUTES: dict[str, dict[str, _Rule]] = {
         "_labels": _Rule("true or false", lambda value, _: isinstance(value, bool)),
         "solver_": _Rule("a name", lambda value, _: isinstance(value, str)),
     },
-    "GroupLasso": _LEAST_SQUARES,
-    "MultiTaskLasso": _LEAST_SQUARES,
-    "MultiTaskElasticNet": _LEAST_SQUARES,
+    "GroupLasso": _GROUPED,
+    "MultiTaskLasso": _GROUPED,
+    "MultiTaskElasticNet": _GROUPED,
     "KernelRidge": _OF_TARGETS
     | {
         "solutions_": _LEAST_SQUARES["solutions_"],
