@@ -608,8 +608,8 @@ def test_steps_that_are_far_too_long_end_the_fit():
         minimize(posed(REACH), TextbookSGD())
     with pytest.raises(ValueError, match="must not be negative"):
         TextbookSGD(power_t=-1.0)
-    with pytest.raises(ValueError, match="squared loss"):
-        minimize(posed(L2(1.0), d=np.sign(D), loss=Hinge()), TextbookSGD())
+    with pytest.raises(ValueError, match="squared loss or the hinge; this problem has Logistic"):
+        minimize(posed(L2(1.0), d=np.sign(D), loss=Logistic()), TextbookSGD())
 
 
 # ---- losses as likelihoods (4-08 to 4-10) ----------------------------------------------------------------------------

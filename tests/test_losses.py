@@ -126,13 +126,13 @@ def test_slope_is_the_derivative_away_from_kinks(loss, z, number):
     assert loss.slope(z, y) == pytest.approx(difference, abs=1e-7 * (1.0 + loss.value(z, y)))
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES.values() if loss.traits.classes], ids=str)
+@pytest.mark.parametrize("of_classes", [loss for loss in LOSSES.values() if loss.traits.classes], ids=str)
 @given(z=score, number=score, step=st.floats(0.0, 10.0))
-def test_losses_of_classes_fall_ever_more_slowly(loss, z, number, step):
+def test_losses_of_classes_fall_ever_more_slowly(of_classes, z, number, step):
     """So the steepest slope within reach of a score is that at one end (`problems.rounding`)."""
-    y = target(loss, number)
-    assert abs(loss.slope(z - y * step, y)) >= abs(loss.slope(z, y))
-    assert y * loss.slope(z, y) <= 0.0
+    y = target(of_classes, number)
+    assert abs(of_classes.slope(z - y * step, y)) >= abs(of_classes.slope(z, y))
+    assert y * of_classes.slope(z, y) <= 0.0
 
 
 @every_loss

@@ -191,7 +191,7 @@ def test_each_target_has_its_own_strength():
     ours, theirs = (kind(alpha=[1.0, 0.1, 10.0]).fit(X, Y, s) for kind in (Ridge, peers.Ridge))
     close(ours.coef_, theirs.coef_)
     assert certify(ours, X, Y, s).relative_gap <= 1e-10 >= certify(theirs, X, Y, s).relative_gap
-    with pytest.raises(ValueError, match="do not correspond: 3 != 2"):
+    with pytest.raises(ValueError, match="do not correspond: 2 != 3"):
         Ridge(alpha=[1.0, 2.0]).fit(X, Y)
 
 
