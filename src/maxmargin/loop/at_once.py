@@ -186,22 +186,23 @@ def relative_gap_of(values: Float) -> float:
 def fill(program: Program, a: Float) -> None:
     """A feasible point near zero: each group is filled up to its sum, variable by variable. Sets: ``a``.
 
-    They are taken in an order that is spread evenly over the samples.
+    They are taken in an order that is spread evenly over the samples, and is the same for groups of the same size: the
+    two sides of a tube begin as each other's mirror image, which is the function zero.
     """
     a[:] = 0.0
-    groups, m = program.totals.shape[0], a.shape[0]
-    step = max(1, int(STRIDE * m))
-    while _common_divisor(step, m) > 1:
-        step += 1
+    groups = program.totals.shape[0]
     for g in range(groups):
-        missing = program.totals[g]
+        members = np.flatnonzero(program.group == g) if groups > 1 else np.arange(a.shape[0])
+        m, missing = members.shape[0], program.totals[g]
+        step = max(1, int(STRIDE * m))
+        while _common_divisor(step, m) > 1:
+            step += 1
         for t in range(m):
-            v = t * step % m
+            v = members[t * step % m]
             if missing == 0.0:
                 break
-            if groups < 2 or program.group[v] == g:
-                a[v] = min(missing, program.high[v]) if missing > 0.0 else max(missing, program.low[v])
-                missing -= a[v]
+            a[v] = min(missing, program.high[v]) if missing > 0.0 else max(missing, program.low[v])
+            missing -= a[v]
 
 
 @compiled
