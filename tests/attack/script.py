@@ -21,7 +21,7 @@ TEMPLATE = """\
 
 def script(made, finding):
     """The script of a case and one of its findings."""
-    line = "{kind}: claimed {claimed}; true is {true}".format(**finding).replace("\n", " ")[:300]
+    line = "{kind}: claimed {claimed}; true is {true}".format(**finding).replace("\n", " ")[:1200]
     solver = finding["solver"] if finding["solver"] not in ("any", "judge", "start") else "auto"
     params = {**made.params, "solver": solver, "max_time": 1}
     text = ", ".join(f"{name}={_parameter(value)}" for name, value in params.items())

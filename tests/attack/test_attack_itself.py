@@ -1,5 +1,8 @@
 """The attack finds what it is there for: false certificates, wrong exceptions, warnings and hangs."""
 
+import ctypes
+import re
+import signal
 import warnings
 from dataclasses import replace
 
@@ -128,6 +131,33 @@ def test_a_fit_that_does_not_return_is_found(monkeypatch):
     worker = watch.Worker()
     assert [finding["kind"] for finding in worker.run(CASES["SVC"], 1.0)] == ["hang"]
     assert worker.process is None
+
+
+class Deadly:
+    """What it takes to end the process that reads it."""
+
+    def __init__(self, end, *arguments):
+        self.end, self.arguments = end, arguments
+
+    def __reduce__(self):
+        return self.end, self.arguments
+
+
+ENDINGS = {
+    "a wrong address": (Deadly(ctypes.string_at, 0), "by SIGSEGV: Fatal Python error"),
+    "from outside": (Deadly(signal.raise_signal, signal.SIGKILL), "by SIGKILL: without a word"),
+    "an exception": (Deadly(int, "three"), "with exit code 1: .*ValueError"),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_crash_says_how_the_process_ended(name):
+    """A signal from outside is told from a crash of ours."""
+    made, ending = ENDINGS[name]
+    worker = watch.Worker()
+    (finding,) = worker.run(made, 1.0)
+    assert (finding["kind"], worker.process) == ("crash", None)
+    assert re.search(ending, finding["true"], re.DOTALL)
 
 
 PROGRAMS = {

@@ -6,8 +6,10 @@ import json
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 SOON, LATE = 60.0, 120.0  # seconds of work for one fit; the second time, as the first may have compiled loops
 IDLE = 10.0  # times as long by the clock: then it does not work but wait, and always will
+LAST_WORDS = 1000  # characters
 LATE_ANSWER = object()
 
 
@@ -54,8 +57,9 @@ class Worker:
                 self.stop()
                 return None, doing
             if line is None:
+                ending = self._ending()
                 self.stop()
-                return [{"kind": "crash", "solver": doing, "claimed": "a fit", "true": "the process ended"}], doing
+                return [{"kind": "crash", "solver": doing, "claimed": "a fit", "true": ending}], doing
             answer = json.loads(line)
             if "found" in answer:
                 return answer["found"], doing
@@ -73,13 +77,26 @@ class Worker:
                     return LATE_ANSWER
 
     def _start(self):
-        command = [sys.executable, "-W", "ignore", str(FOLDER / "attack.py"), "--worker"]
+        command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(FOLDER / "attack.py"), "--worker"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self.words = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it is closed in `stop`
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.words, text=True, env=environment)
         self.answers: queue.Queue = queue.Queue()
         self.reader = threading.Thread(target=self._read, args=(self.process.stdout, self.answers), daemon=True)
         self.reader.start()
+
+    def _ending(self):
+        """How the process ended, and its last words: a signal without any comes from outside."""
+        try:
+            code = self.process.wait(timeout=SOON)
+        except subprocess.TimeoutExpired:
+            return "the process says no more"
+        self.words.seek(0)
+        words = self.words.read()
+        words = words[words.find("Fatal Python error") :][:LAST_WORDS] if "Fatal" in words else words[-LAST_WORDS:]
+        by = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return f"the process ended {by}: {words.strip() or 'without a word'}"
 
     @staticmethod
     def _read(stream, answers):
@@ -94,7 +111,7 @@ class Worker:
             self.process.kill()
             self.process.wait()
             self.reader.join()
-            for stream in (self.process.stdin, self.process.stdout):
+            for stream in (self.process.stdin, self.process.stdout, self.words):
                 with contextlib.suppress(OSError):  # what was not sent is of no interest any more
                     stream.close()
             self.process = None
