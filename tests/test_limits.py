@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csc_array, csr_array
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import referee
@@ -146,3 +148,23 @@ def test_refusals(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(*load_iris(return_X_y=True))
     assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LinearSVR(positive=True), LinearSVC(loss="hinge", bounds=(-0.05, 0.3))],
+    ids=str,
+)
+def test_few_data_are_solved_to_the_last_digits(model):
+    """Two copies have two barriers, a weight of 2 has one: paths to the optimum differ, and models must not."""
+    rng = np.random.default_rng(3)
+    X, weights = rng.normal(size=(30, 8)), rng.integers(0, 4, size=30)
+    y = np.sign(X[:, 0] + rng.normal(size=30)) if isinstance(model, LinearSVC) else X[:, 0] + rng.normal(size=30)
+    weighted = clone(model).set_params(solver="interior_point").fit(X, y, weights)
+    copied = clone(weighted).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    gaps = [found.solution_.certificate.relative_gap for found in (weighted, copied)]
+    assert max(gaps) <= 1e-11 < weighted.tol
+    np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-8)
+    with pytest.warns(ConvergenceWarning):
+        early = clone(weighted).set_params(tol=1e-11, max_iter=weighted.n_iter_ - 2).fit(X, y, weights)
+    assert early.n_iter_ == weighted.n_iter_ - 2  # max_iter counts each of the steps
