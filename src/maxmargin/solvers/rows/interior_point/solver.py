@@ -181,7 +181,7 @@ class RowsInteriorPoint(Solver[Problem, "InteriorPointState"]):
         if state.shares.bounds:
             there = state.shares.rounded(theta)
             z_there = state.bordered.apply(there)
-            worth = NEARLY * max(state.primal - state.dual, 0.0)
+            worth = max(NEARLY * (state.primal - state.dual), LAST_DIGITS * abs(state.primal))
             if problem.losses(z_there) + _cost(problem, there) <= state.primal + worth:
                 theta, z = there, z_there
         w, b = state.bordered.split(theta)
