@@ -63,11 +63,12 @@ FILES = {}
 def files(tmp_path_factory):
     """Data files and models that no test changes."""
     folder = tmp_path_factory.mktemp("files")
-    FILES["cancer"] = folder / "cancer.svm.gz"
+    FILES["cancer"], FILES["plain"] = folder / "cancer.svm.gz", folder / "cancer.plain"
     write_csv(folder / "iris.csv", [*COLUMNS, "species"], zip(*IRIS.T, SPECIES, strict=True))
     write_libsvm(folder / "iris.libsvm", IRIS, CODES)
     X, y = load_breast_cancer(return_X_y=True)
-    write_libsvm(folder / "cancer.svm.gz", StandardScaler().fit_transform(X), 2 * y - 1)
+    for name in ("cancer", "plain"):
+        write_libsvm(FILES[name], StandardScaler().fit_transform(X), 2 * y - 1)
     X, y = load_digits(return_X_y=True)
     write_libsvm(folder / "digits.svm.xz", X[:400], y[:400])
     save_model(SVC().fit(IRIS, CODES), folder / "iris.mm")
@@ -543,6 +544,11 @@ def test_weights_of_classes_by_label(run):
     assert load_model("m.mm").class_weight == {"setosa": 2.0, "virginica": 0.5}
     assert run("train", "@iris.libsvm", "n.mm", "--class-weight", "1:3", "--quiet")[0] == 0
     assert load_model("n.mm").class_weight == {1: 3.0}
+    clients = ("--linear", "--clients", "2", "--tol", "1e-8", "--quiet")
+    assert run("train", "@cancer.plain", "o.mm", "--class-weight", "1:3,-1:0.5", *clients)[0] == 0
+    X, y = read_libsvm(FILES["plain"])[:2]
+    alone = LinearSVC(tol=1e-8, class_weight={1.0: 3.0, -1.0: 0.5}).fit(X, y)
+    assert load_model("o.mm").objective_ == pytest.approx(alone.objective_, rel=1e-6)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -769,6 +775,7 @@ MISTAKES = [
     (["train", "@iris.libsvm", "--weights", "@iris.csv"], "iris.csv: This is no list of weights"),
     (["train", "@iris.libsvm", "--cv", "1"], "--cv 1 is not a number of folds"),
     (["train", "@iris.libsvm", "--cv", "60"], "--cv 60: n_splits=60 cannot be greater"),
+    (["train", "@iris.libsvm", "-t", "4", "--scale"], "--scale standardises features, and --kernel precomputed has"),
     (["train", "@iris.libsvm", "m.mm", "--cv", "3"], "--cv writes no model"),
     (["train", "@iris.libsvm", "--linear", "--clients", "2", "--scale"], "--scale has no effect with --clients"),
     (

@@ -206,6 +206,8 @@ def _checked_train(arguments: argparse.Namespace) -> int:
         raise CommandError("--stream contradicts --scale and --cv, which need all samples at hand; leave one away.")
     _refuse_idle_options_of_clients(arguments)
     refuse_idle_options(arguments, kind_of(arguments))
+    if arguments.scale and given.get("kernel") == "precomputed":
+        raise CommandError("--scale standardises features, and --kernel precomputed has none; leave one of them away.")
     if arguments.cv is not None and arguments.cv < 2:
         raise CommandError(f"--cv {arguments.cv} is not a number of folds; pass one from 2 on.")
     if arguments.cv is not None and arguments.model is not None:

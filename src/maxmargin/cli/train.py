@@ -202,10 +202,19 @@ def _fit_clients(model: DistributedSVC, arguments: argparse.Namespace) -> tuple[
     data = open_shards(
         arguments.data, target=arguments.target, n_features=arguments.n_features, zero_based=arguments.zero_based
     )
+    if isinstance(weights := model.class_weight, dict):  # labels of LIBSVM files, which clients read, are numbers
+        model.set_params(class_weight={_number_or_text(label): weight for label, weight in weights.items()})
     with _cluster(getattr(arguments, "scheduler", None)):
         model.fit(data)
     model.classes_ = whole_labels(model.classes_)
     return model, model.shape_fit_[0]
+
+
+def _number_or_text(label: str) -> float | str:
+    try:
+        return float(label)
+    except ValueError:
+        return label
 
 
 @contextlib.contextmanager
