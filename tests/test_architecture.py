@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = Path(maxmargin.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {str(file.relative_to(SOURCE)): ast.parse(file.read_text()) for file in FILES}
+OUTPUT = {"capture_output": True, "check": True, "text": True}
 LONG = 25  # lines from which even a private function needs a docstring
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -74,7 +76,7 @@ def test_no_compiled_loop_asks_whether_a_number_is_finite():
 
 def test_numba_is_imported_only_in_jit():
     importers = [name for name, tree in TREES.items() if {"numba", "llvmlite"} & imported(tree)]
-    assert sorted(importers) == ["_jit/__init__.py", "_jit/cache.py"]
+    assert sorted(importers) == ["_jit/__init__.py", "_jit/cache.py", "_jit/interrupts.py"]
 
 
 def test_optional_packages_are_imported_lazily():
@@ -158,21 +160,44 @@ def test_a_public_name_is_importable_and_documented(name):
 
 
 def test_nothing_public_is_missing_from_all():
-    public = {
-        name
-        for name, thing in vars(maxmargin).items()
-        if not name.startswith("_") and getattr(thing, "__module__", "").startswith("maxmargin")
-    }
+    """What ``dir`` shows is what ``__all__`` and type checkers know, apart from folders and modules."""
+    shown = {name for name in dir(maxmargin) if not name.startswith("_")} - {"TYPE_CHECKING", "import_module"}
+    public = {name for name in shown if not inspect.ismodule(getattr(maxmargin, name))}
     assert public == set(maxmargin.__all__)
+    (static,) = (node for node in TREES["__init__.py"].body if isinstance(node, ast.If))
+    imports = [alias for node in static.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert {alias.asname for alias in imports} - {None, "bounds", "estimators", "solvers"} == (
+        public - set(maxmargin.estimators.__all__)
+    )
+
+
+def test_public_names_are_imported_when_they_are_asked_for():
+    """The command line has to answer at once, and be it to Ctrl-C."""
+
+    def modules_after(code):
+        run = subprocess.run([sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"], **OUTPUT)
+        return set(run.stdout.split())
+
+    assert not {"numpy", "maxmargin.estimators"} & modules_after("import maxmargin; maxmargin.__version__")
+    assert not {"sklearn", "maxmargin.estimators"} & modules_after(
+        "import contextlib, io; from maxmargin.cli import main; out = io.StringIO(); redirect = contextlib."
+        "redirect_stdout(out); redirect.__enter__(); assert main(['--help']) == 0; redirect.__exit__(None, None, None)"
+    )
+    assert "maxmargin.estimators.svc" in modules_after("from maxmargin import *; SVC")
+    assert "maxmargin.loop" in modules_after("import maxmargin; maxmargin.loop")
+    with pytest.raises(AttributeError, match="module 'maxmargin' has no attribute 'SVX'"):
+        maxmargin.SVX  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'SVX'"):
+        from maxmargin import SVX  # noqa: F401
 
 
 def test_importing_costs_little_more_than_scikit_learn():
     def imported(module):
         code = f"import sys, {module}; print(*sys.modules)"
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+        run = subprocess.run([sys.executable, "-c", code], **OUTPUT)
         return set(run.stdout.split())
 
-    more = imported("maxmargin") - imported("sklearn.svm")
+    more = imported("maxmargin.estimators") - imported("sklearn.svm")
     foreign = {name for name in more if not name.startswith("maxmargin")}
     packages = {name.partition(".")[0] for name in foreign} - set(sys.stdlib_module_names)
     assert packages <= {"sklearn", "scipy", "numpy", "threadpoolctl", "joblib"}  # which are there in any case

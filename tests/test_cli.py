@@ -896,7 +896,7 @@ import contextlib, sys
 with contextlib.suppress(ImportError):
     import sklearn.callback  # imports rich on its own account
 before = set(sys.modules)
-import maxmargin
+import maxmargin.estimators
 new = set(sys.modules) - before
 sys.exit("rich" in new or "maxmargin.cli" in new)
 """

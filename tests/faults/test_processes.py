@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from maxmargin import SVC, LinearSVC
-from maxmargin._jit import PLAIN
+from maxmargin._jit import PLAIN, compiled
+from maxmargin._jit.interrupts import between_steps, held_back
 from maxmargin.io import open_chunks, write_libsvm
-from maxmargin.threads import Workers
+from maxmargin.threads import GivenUp, Workers
 
 ON_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 PATIENCE = 120.0  # seconds: nothing waits so long that does not hang
@@ -166,3 +167,73 @@ caching.IndexDataCacheFile._save_index = lambda self, overloads: full(self, None
     end = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=200)
     assert end.stdout.split() == ["10.0", "1"], end.stderr
     assert not list(Path(tmp_path).rglob("*.tmp*"))
+
+
+INTERRUPTED = """
+import signal, sys
+from maxmargin.cli import main
+
+class PressCtrlC:
+    def find_spec(self, name, *_):
+        if name == pressed_at:
+            signal.raise_signal(signal.SIGINT)
+
+pressed_at = sys.argv.pop(1)
+sys.meta_path.insert(0, PressCtrlC())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy.linalg", "maxmargin.cli.compiling"])
+def test_ctrl_c_while_modules_are_imported(module, tmp_path):
+    """It was a traceback, and the exit code -2."""
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED)
+    end = subprocess.run(
+        [sys.executable, str(script), module, "train", "x"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (end.returncode, end.stdout) == (130, "")
+    assert end.stderr == "maxmargin: interrupted; nothing was written.\n"
+
+
+def test_ctrl_c_waits_for_the_end_of_a_step_of_the_compiler():
+    """LLVM calls functions of Python, which print exceptions and forget them: the fit went on for a minute."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with held_back:
+            with held_back:
+                signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                held_back.look()
+            held_back.look()  # once is enough
+        with pytest.raises(KeyboardInterrupt), held_back:
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with held_back:
+            signal.raise_signal(signal.SIGINT)
+            held_back.look()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.skipif(PLAIN, reason="nothing is compiled")
+def test_a_compilation_that_is_given_up_can_be_made_again():
+    @compiled
+    def add(x, y):
+        return x + y
+
+    for problem in (GivenUp, KeyboardInterrupt):
+
+        def end(problem=problem):
+            raise problem
+
+        between_steps.append(end)
+        try:
+            with pytest.raises(problem):
+                add(1.0, 2.0)
+        finally:
+            between_steps.remove(end)
+    assert add(1.0, 2.0) == 3.0

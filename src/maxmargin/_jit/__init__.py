@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from maxmargin._jit.cache import cache_class, watched_modules
+from maxmargin._jit.interrupts import held_back, look_between_steps
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -280,7 +281,7 @@ def _register_prefetch() -> None:
 
 
 _OVERLOAD_OPTIONS: dict[str, object] = {"fastmath": FAST, "error_model": "numpy"}
-_unregistered += [_register_extremes, _register_prefetch]
+_unregistered += [_register_extremes, _register_prefetch, look_between_steps]
 
 
 def _make_dispatcher(function: Callable[..., object], options: dict[str, object]) -> Any:
@@ -304,7 +305,7 @@ def _metered(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(function)
     def call(*arguments: object, **options: object) -> Any:
-        with _compiling:
+        with _compiling, held_back:
             return function(*arguments, **options)
 
     return call

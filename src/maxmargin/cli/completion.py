@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from maxmargin.cli.arguments import parser
 from maxmargin.cli.output import SUCCESS, write
 
 SHELLS = ("bash", "zsh", "fish")
@@ -28,7 +29,7 @@ complete -o default -F _maxmargin maxmargin
 
 def completion(arguments: argparse.Namespace) -> int:
     """Write the script of a shell."""
-    commands = _commands(arguments.parser)
+    commands = _commands(parser())
     write(_fish(commands) if arguments.shell == "fish" else _bash(commands, arguments.shell == "zsh"), needed=True)
     return SUCCESS
 

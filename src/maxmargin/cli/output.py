@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.communicators.launcher import launched_rank
 from maxmargin.wording import in_python, told
 
-SUCCESS, NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SUCCESS, NOT_CONVERGED, BAD_INPUT = 0, 1, 2  # and INTERRUPTED
 
 SILENCE = 2.0  # seconds that the first of several ranks has for its last words
 

@@ -15,10 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import DistributedSVC, OneClassSVM, Record, Status
+from maxmargin.cli import INTERRUPTED
 from maxmargin.cli.data import Rows, check_output, dense, read_rows, refuse_to_overwrite_data, weights_of, whole_labels
 from maxmargin.cli.kinds import Model, classes_of, kind_of
 from maxmargin.cli.output import (
-    INTERRUPTED,
     NOT_CONVERGED,
     OPTIONS,
     SUCCESS,

@@ -11,6 +11,11 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+from maxmargin._jit.interrupts import between_steps
+from maxmargin.threads import go_on
+
+between_steps.append(go_on)  # what is compiled for a fit is given up with it
+
 
 class Interrupts:
     """Take note of Ctrl-C instead of raising, so that a solver is never stopped half way through an update.
