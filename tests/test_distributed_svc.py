@@ -231,7 +231,7 @@ def test_clients_whose_clocks_differ_stop_together(parameters, monkeypatch):
         ({"engine": "ray"}, "The 'engine' parameter of DistributedSVC must be a str among"),
         ({"n_clients": 0}, "The 'n_clients' parameter"),
         ({"solver": "nonsense"}, "solver='nonsense' is unknown"),
-        ({"class_weight": {0: -1.0}}, "class_weight must be positive"),
+        ({"class_weight": {0: -1.0}}, "class_weight must be finite and at least 0"),
     ],
 )
 def test_wrong_parameters_are_refused(settings, message):

@@ -168,7 +168,7 @@ def test_round_trip_keeps_every_bit(name, path):
     stored = {key: value for key, value in vars(model).items() if key != "_training"}
     assert vars(restored).keys() == stored.keys()
     for key, value in stored.items():
-        assert same(value, getattr(restored, key)), key
+        assert same(value, vars(restored)[key]), key
     if hasattr(model, "decision_function"):
         assert same(restored.decision_function(rows), model.decision_function(rows))
     what = "predict" if hasattr(model, "predict") else "transform"

@@ -16,7 +16,7 @@ from expected import EXPECTED
 
 import maxmargin
 
-PACKAGES = ("sklearn.linear_model", "sklearn.kernel_ridge")
+PACKAGES = ("sklearn.linear_model", "sklearn.kernel_ridge", "sklearn.svm")
 
 
 def pytest_configure():

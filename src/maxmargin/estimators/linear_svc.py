@@ -14,7 +14,13 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_machine
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
-from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearClassifier
+from maxmargin.estimators._machinery.linear import (
+    LIMIT_CONSTRAINTS,
+    LINEAR_CONSTRAINTS,
+    DualOrPrimal,
+    LinearClassifier,
+    dense_coefficients,
+)
 from maxmargin.estimators._machinery.margins import Margins
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
@@ -170,7 +176,7 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
         calibrate(self, plan, solved)
 
     def _lengths(self) -> Float:
-        return np.linalg.norm(self.coef_, axis=1)
+        return np.linalg.norm(dense_coefficients(self), axis=1)
 
     def _refuse_unfitted(self, attribute: str) -> None:
         super()._refuse_unfitted(attribute)

@@ -24,7 +24,7 @@ from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Loss, Operator
+from maxmargin.protocols import Array, Float, Loss, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
@@ -172,6 +172,16 @@ shape_fit_, n_features_in_, feature_names_in_
                 f"C=inf, the hard margin, has a free intercept and no loss; got intercept={self.intercept!r} and "
                 f"loss={self.loss!r}. Leave both at their defaults, or pass a finite C."
             )
+
+    def _refuse_empty_classes(self, totals: Float) -> None:
+        if np.count_nonzero(totals) < 2:
+            raise ValueError(
+                f"Invalid input - all samples with positive weights belong to the same class: SVC separates at least "
+                f"2, and {np.count_nonzero(totals == 0.0)} of the {totals.size} have none. Give samples of a second "
+                f"class a positive weight."
+            )
+        if self._hard:
+            check.refuse_empty_classes(self, self.classes_, totals)
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         if self._hard:

@@ -361,7 +361,10 @@ NOT_STORED = {"_training"}  # what a model remembers of its training samples whi
 def fitted_attributes(model: BaseEstimator) -> dict[str, object]:
     """What a file holds of a model beside its parameters."""
     parameters = model.get_params(deep=False)
-    return {name: value for name, value in vars(model).items() if name not in parameters and name not in NOT_STORED}
+    held = {name: value for name, value in vars(model).items() if name not in parameters and name not in NOT_STORED}
+    if sparse.issparse(held.get("coef_")):  # by `sparsify`
+        held["coef_"] = held["coef_"].toarray()
+    return held
 
 
 def check_model(model: BaseEstimator) -> None:

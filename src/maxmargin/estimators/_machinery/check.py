@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -40,6 +41,10 @@ ROWS: dict[str, Any] = {
 }
 QUIETLY = np.errstate(invalid="ignore")  # scikit-learn adds up the numbers, infinities too, before it refuses these
 COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"]}  # whatever is there is kept
+# scikit-learn before 1.9 lets weights pass that are all zero.
+ALL_ZERO: dict[str, Any] = (
+    {"allow_all_zero_weights": True} if "allow_all_zero_weights" in signature(_check_sample_weight).parameters else {}
+)
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -257,23 +262,28 @@ def check_weights(
     codes: Array,
     sample_weight: ArrayLike | None,
 ) -> tuple[Float, Float, Float]:
-    """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists."""
+    """The sample weights, the class weights, and the weight of each sample's loss: both, times ``C`` if it exists.
+
+    A class may have no weight at all, as in a subset that another class of scikit-learn draws by weights.
+    """
     weights = check_sample_weight(estimator, X, sample_weight)
     if sample_weight is None and estimator.class_weight is None:
         return weights, np.ones(names.size), np.full(weights.size, _finite_C(estimator))
-    _refuse_empty_classes(estimator, names, np.bincount(codes, weights > 0.0, names.size))
     per_class = _checked(estimator, class_weights(estimator.class_weight, names, codes, weights))
-    return weights, per_class, _finite_C(estimator) * per_class[codes] * weights
+    of_samples = per_class[codes] * weights
+    estimator._refuse_empty_classes(np.bincount(codes, of_samples, names.size))
+    return weights, per_class, _finite_C(estimator) * of_samples
 
 
 def weights_of_classes(estimator: CertifiedEstimator, names: Array, totals: Float) -> Float:
     """``C`` times the weight of each class, from the sums of its sample weights."""
-    _refuse_empty_classes(estimator, names, totals)
+    refuse_empty_classes(estimator, names, totals)
     per_class = class_weights(estimator.class_weight, names, np.arange(names.size), totals)
     return _finite_C(estimator) * _checked(estimator, per_class)
 
 
-def _refuse_empty_classes(estimator: object, names: Array, totals: Array) -> None:
+def refuse_empty_classes(estimator: object, names: Array, totals: Array) -> None:
+    """Refuse classes without a sample that counts."""
     present = np.flatnonzero(totals)
     if present.size < names.size:
         missing = names.tolist()[np.setdiff1d(np.arange(names.size), present)[0]]
@@ -284,8 +294,10 @@ def _refuse_empty_classes(estimator: object, names: Array, totals: Array) -> Non
 
 
 def _checked(estimator: CertifiedEstimator, per_class: Float) -> Float:
-    if not np.isfinite(per_class).all() or (per_class <= 0.0).any():
-        raise ValueError(f"class_weight must be positive and finite for every class; got {estimator.class_weight!r}.")
+    if not np.isfinite(per_class).all() or (per_class < 0.0).any():
+        raise ValueError(f"class_weight must be finite and at least 0 for each class; got {estimator.class_weight!r}.")
+    if not per_class.any():
+        raise ValueError(f"class_weight must be positive for some class; got {estimator.class_weight!r}.")
     return per_class
 
 
@@ -295,16 +307,26 @@ def _finite_C(estimator: object) -> float:
 
 
 def check_sample_weight(estimator: object, X: Matrix | ChunkedMatrix, sample_weight: ArrayLike | None) -> Float:
-    """Sample weights from 0 on, not all of them zero."""
+    """Sample weights from 0 on, not all of them zero.
+
+    Kernel machines leave out samples of negative weight, as LIBSVM does; a sum with negative losses has no minimum.
+    """
     if sample_weight is None:
         return np.ones(X.shape[0])
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, **ALL_ZERO)
+    if (count := np.count_nonzero(weights < 0.0)) and not getattr(estimator, "_leaves_out_negative_weights", False):
+        raise ValueError(
+            f"Negative values in data passed to `sample_weight`: {count} of {weights.size}. A sum with negative losses "
+            f"has no minimum; leave these samples out of {type(estimator).__name__}, or give them the weight 0."
+        )
+    weights = np.maximum(weights, 0.0) if count else weights
     largest = float(weights.max(initial=0.0))
     if largest > LARGEST_VALUE:
         raise ValueError(f"sample_weight has values above {LARGEST_VALUE:.0e}; divide all weights by a common number.")
     if largest == 0.0:
         raise ValueError(
-            f"{type(estimator).__name__} needs a sample of positive weight, but every sample_weight is zero."
+            f"Invalid input - all samples have zero or negative weights: {type(estimator).__name__} needs one of "
+            f"positive weight."
         )
     return weights
 
@@ -327,7 +349,7 @@ def check_nu(estimator: CertifiedEstimator, name: Callable[[int], str], sides: F
     negative samples of each problem, and ``S`` is their sum.
     """
     totals = sides.sum(axis=1)
-    bounds = 2.0 * sides.min(axis=1) / totals
+    bounds = 2.0 * sides.min(axis=1) / np.where(totals > 0.0, totals, 1.0)
     nus = np.full(totals.size, float(estimator.nu)) if estimator.cap is None else nu_of_cap(estimator.cap, totals)
     for k, (nu, bound, total) in enumerate(zip(nus.tolist(), bounds.tolist(), totals.tolist(), strict=True)):
         if nu <= bound * (1.0 + NU_SLACK):

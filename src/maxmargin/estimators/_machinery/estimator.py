@@ -151,6 +151,9 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
 
+    def _refuse_empty_classes(self, totals: Float) -> None:
+        """Refuse the sums of the weights of the samples of each class if some that must not are zero."""
+
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """Checked samples, divided into tasks."""
         raise NotImplementedError

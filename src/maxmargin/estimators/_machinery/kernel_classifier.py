@@ -118,24 +118,24 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
         self.n_iter_ = solved.iterations
         self._support_codes = plan.codes[self.support_]
         if self._has_pairs:
-            self.dual_coef_ = multiclass.by_other_class(self.dual_coef_, self._support_codes, self.classes_.size)
+            self.dual_coef_ = multiclass.by_other_class(self._dual_coef, self._support_codes, self.classes_.size)
         calibrate(self, plan, solved)
 
     def _kernel_sums(self, X: Matrix) -> Float:
         """From LIBSVM's layout itself, if there is little else to do."""
         few = self._has_pairs and self.kernel in KERNELS and are_few(X, self.support_vectors_)
-        if not few or type(self.dual_coef_) is not np.ndarray:
+        if not few:
             return super()._kernel_sums(X)
         points = np.asarray(X), np.asarray(self.support_vectors_)
-        return few_pair_sums(make_kernel(self), *points, self.dual_coef_, self._n_support)
+        return few_pair_sums(make_kernel(self), *points, self._dual_coef, self._n_support)
 
     def _expansions(self) -> Float:
         if self._has_pairs:
-            return multiclass.by_pair(self.dual_coef_, self._support_codes, self.classes_.size)
-        return self.dual_coef_
+            return multiclass.by_pair(self._dual_coef, self._support_codes, self.classes_.size)
+        return self._dual_coef
 
     def _lengths(self) -> Float:
-        return np.linalg.norm(self.coef_, axis=1) if self.kernel == "linear" else lengths_in_kernel_space(self)
+        return np.linalg.norm(self._coef, axis=1) if self.kernel == "linear" else lengths_in_kernel_space(self)
 
     @property
     def _has_pairs(self) -> bool:

@@ -29,6 +29,7 @@ from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.precise import linear_coefficients
+from maxmargin.operators.rows import Sparse, is_sparse
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.programs import Programs
 from maxmargin.protocols import Array, Float, Loss
@@ -56,6 +57,7 @@ class KernelMachine(CertifiedEstimator):
 
     _has_form_of_rows: ClassVar[bool] = True  # whether its problem can be posed without a kernel, if that is linear
     _has_form_of_losses: ClassVar[bool] = True  # whether its problem is a sum of losses, and not a program
+    _leaves_out_negative_weights: ClassVar[bool] = True
     approximation: str | None = None  # of machines that have none, and of models stored before there was any
     rank: int = 500
 
@@ -115,7 +117,7 @@ class KernelMachine(CertifiedEstimator):
         """
         X = plan.X
         expansions, count = solved.expansions(plan.tasks, X.shape[0]), self._class_count
-        self.support_, counts, self.dual_coef_ = support_of(expansions, plan.codes, count)
+        self.support_, counts, self.__dict__["dual_coef_"] = support_of(expansions, plan.codes, count)
         if count > 1:
             self._n_support = counts
         empty = np.empty((0, 0), dtype=X.dtype)
@@ -143,7 +145,28 @@ class KernelMachine(CertifiedEstimator):
 
     def _expansions(self) -> Float:
         """Coefficients of the support vectors in each problem."""
-        return self.dual_coef_
+        return self._dual_coef
+
+    @property
+    def _dual_coef(self) -> Float:
+        """The same in the layout of `dual_coef_`, as an array."""
+        return np.asarray(vars(self)["dual_coef_"])
+
+    @property
+    def dual_coef_(self) -> Float | Sparse:
+        """Coefficients of the support vectors; a sparse matrix if these are one, as in scikit-learn."""
+        if "dual_coef_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no dual_coef_ before it is fitted.")
+        return self._like_samples(self._dual_coef)
+
+    @dual_coef_.setter
+    def dual_coef_(self, value: Float | Sparse) -> None:
+        self.__dict__["dual_coef_"] = value.toarray() if is_sparse(value) else value
+
+    def _like_samples(self, coefficients: Float) -> Float | Sparse:
+        """A sparse matrix of the same type if the support vectors are one; else the array."""
+        vectors = self.support_vectors_
+        return type(vectors)(coefficients) if is_sparse(vectors) else coefficients
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
@@ -225,12 +248,14 @@ class KernelMachine(CertifiedEstimator):
         return not str(getattr(self, "loss", "")).startswith("squared")
 
     @property
-    def coef_(self) -> Float:
-        """Coefficients of the features, one row per problem; for the linear kernel only."""
+    def coef_(self) -> Float | Sparse:
+        """Coefficients of the features, one row per problem; for the linear kernel only. They cannot be set."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available with the linear kernel; the others have dual_coef_.")
         check_is_fitted(self)
-        return self._coef
+        coefficients = self._coef.view()
+        coefficients.flags.writeable = False
+        return self._like_samples(coefficients)
 
     @property
     def n_support_(self) -> Array:

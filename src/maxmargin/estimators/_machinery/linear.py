@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -22,7 +24,7 @@ from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Vi
 from maxmargin.estimators._machinery.problems import l1_share, limits_of
 from maxmargin.estimators._machinery.results import Results, support_of
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
-from maxmargin.operators.rows import scores_of
+from maxmargin.operators.rows import is_sparse, scores_of
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.solvers import DualCoordinate, Newton
 from maxmargin.solvers.choice import AnyProblem, Choice
@@ -41,6 +43,11 @@ LINEAR_CONSTRAINTS: dict[str, list[object]] = {
 }
 DUAL_AND_LIMITS = "dual=True contradicts positive=True and bounds, which limit coefficients; leave it out."
 LIMIT_CONSTRAINTS: dict[str, list[object]] = {"positive": ["boolean"], "bounds": [tuple, list, None]}
+
+
+def dense_coefficients(model: LinearMachine) -> Float:
+    """The coefficients of a model as an array, however it holds them."""
+    return np.asarray(model.coef_.toarray()) if is_sparse(model.coef_) else model.coef_
 
 
 class LinearMachine(CertifiedEstimator):
@@ -75,9 +82,35 @@ class LinearMachine(CertifiedEstimator):
         self.support_, _, self.dual_coef_ = support_of(alpha, np.zeros(n, dtype=np.int64), 1)
         solved.keep(self)
 
+    def sparsify(self) -> Self:
+        """Hold `coef_` as a sparse matrix: less memory if many coefficients are zero. Predictions stay the same.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        check_is_fitted(self)
+        if not is_sparse(self.coef_):
+            held = sp.csr_array(self.coef_) if np.ndim(self.coef_) == 1 else sp.csr_matrix(self.coef_)
+            self.__dict__["coef_"] = held
+        return self
+
+    def densify(self) -> Self:
+        """Hold `coef_` as an array again, as after a fit.
+
+        Returns
+        -------
+        self : estimator
+
+        """
+        check_is_fitted(self)
+        self.coef_ = dense_coefficients(self)
+        return self
+
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
-        W = np.atleast_2d(self.coef_)
+        W = np.atleast_2d(dense_coefficients(self))
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)
             return check.finite_scores(X, scores + self.intercept_)

@@ -283,7 +283,7 @@ def folds(X: Any, all_codes: Array, weights: Float, seed: int) -> Index:
     fold[used[order]] = (np.cumsum(begins | alone[order]) - 1) % FOLDS
     for code in range(codes.max() + 1):
         members = used[codes == code]
-        if (fold[members] == fold[members[0]]).all():
+        if (fold[members] == fold[members[:1]]).all():  # also of a class without any
             fold[members] = -1
     return fold
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import singledispatch
 
@@ -19,6 +20,7 @@ from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators.certification.claims import Claim
 from maxmargin.estimators.certification.fitted import Samples, check_fitted_size
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
+from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.point import Certificate
 
 
@@ -109,6 +111,8 @@ def certify(model: Model, X: MatrixLike, y: ArrayLike | None = None, sample_weig
     model = getattr(model, "best_estimator_", model)  # of a search
     if isinstance(model, Pipeline):
         return certify(model[-1], model[:-1].transform(X) if len(model) > 1 else X, y, sample_weight)
+    if is_sparse(getattr(model, "coef_", None)) and hasattr(model, "densify"):
+        model = copy(model).densify()
     rows: Matrix | ChunkedMatrix
     if isinstance(X, ChunkedMatrix):
         check_chunks(model, rows := X)
