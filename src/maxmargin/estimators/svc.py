@@ -24,7 +24,7 @@ from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.hulls import HullDistance
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Float, Loss, Operator
+from maxmargin.protocols import Array, Loss, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
@@ -173,7 +173,7 @@ shape_fit_, n_features_in_, feature_names_in_
                 f"loss={self.loss!r}. Leave both at their defaults, or pass a finite C."
             )
 
-    def _refuse_empty_classes(self, totals: Float) -> None:
+    def _refuse_empty_classes(self, totals: Array) -> None:
         if np.count_nonzero(totals) < 2:
             raise ValueError(
                 f"Invalid input - all samples with positive weights belong to the same class: SVC separates at least "

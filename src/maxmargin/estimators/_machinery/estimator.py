@@ -151,7 +151,7 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     def _refuse_contradictions(self) -> None:
         """Refuse parameters that exclude each other."""
 
-    def _refuse_empty_classes(self, totals: Float) -> None:
+    def _refuse_empty_classes(self, totals: Array) -> None:
         """Refuse the sums of the weights of the samples of each class if some that must not are zero."""
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:

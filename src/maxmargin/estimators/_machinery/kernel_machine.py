@@ -161,6 +161,7 @@ class KernelMachine(CertifiedEstimator):
 
     @dual_coef_.setter
     def dual_coef_(self, value: Float | Sparse) -> None:
+        """Set the coefficients, an array or a sparse matrix."""
         self.__dict__["dual_coef_"] = value.toarray() if is_sparse(value) else value
 
     def _like_samples(self, coefficients: Float) -> Float | Sparse:
