@@ -210,11 +210,11 @@ def _fit_clients(model: DistributedSVC, arguments: argparse.Namespace) -> tuple[
     return model, model.shape_fit_[0]
 
 
-def _number_or_text(label: str) -> float | str:
+def _number_or_text(label: int | str) -> float | str:
     try:
         return float(label)
     except ValueError:
-        return label
+        return str(label)
 
 
 @contextlib.contextmanager

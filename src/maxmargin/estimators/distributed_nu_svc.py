@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.clients import Outcome
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
 from maxmargin.estimators.nu_svc import DEFAULT_NU
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.protocols import Float, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
+@dataclass(eq=False, repr=False)
 class DistributedNuSVC(DistributedClassifier):
     """Linear nu support vector classifier for rows that are spread over several processes or machines.
 
@@ -76,36 +75,18 @@ class DistributedNuSVC(DistributedClassifier):
 
     """
 
+    nu: float = DEFAULT_NU
+    _: KW_ONLY
+    tol: float = 1e-3
+    multi_class: str = "ovo"
+    cap: float | None = None
+    fit_intercept: bool = field(default=True, init=False)
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **DISTRIBUTED_CONSTRAINTS,
         "nu": NU_CONSTRAINT,
         "cap": [POSITIVE, None],
     }
-
-    def __init__(
-        self,
-        nu: float = DEFAULT_NU,
-        *,
-        tol: float = 1e-3,
-        class_weight: ClassWeight = None,
-        verbose: bool | int = 0,
-        max_iter: int = -1,
-        random_state: int | np.random.RandomState | None = None,
-        multi_class: str = "ovo",
-        cap: float | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        callback: Callback | None = None,
-        engine: str = "auto",
-        topology: str = "gather",
-        n_clients: int | None = None,
-        round_timeout: float = 60.0,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: float = 60.0,
-        on_failure: str = "raise",
-    ) -> None:
-        self._store(locals())
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""

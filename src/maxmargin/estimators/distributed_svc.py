@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
-from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.parts.penalties import L2
@@ -26,6 +23,7 @@ from maxmargin.protocols import Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
+@dataclass(eq=False, repr=False)
 class DistributedSVC(DistributedClassifier):
     """Linear support vector classifier for rows that are spread over several processes or machines.
 
@@ -100,6 +98,12 @@ class DistributedSVC(DistributedClassifier):
 
     """
 
+    loss: str = "squared_hinge"
+    _: KW_ONLY
+    C: float = 1.0
+    intercept: str | None = "auto"
+    intercept_scaling: float = 1
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **DISTRIBUTED_CONSTRAINTS,
         "loss": [StrOptions({"hinge", "squared_hinge"})],
@@ -108,34 +112,6 @@ class DistributedSVC(DistributedClassifier):
         "intercept_scaling": [Interval(Real, 0, 1e100, closed="right")],
         "intercept": INTERCEPT_CONSTRAINT,
     }
-
-    def __init__(
-        self,
-        loss: str = "squared_hinge",
-        *,
-        tol: float = 1e-4,
-        C: float = 1.0,
-        multi_class: str = "ovr",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1,
-        class_weight: ClassWeight = None,
-        verbose: bool | int = 0,
-        random_state: int | np.random.RandomState | None = None,
-        max_iter: int = -1,
-        intercept: str | None = "auto",
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        callback: Callback | None = None,
-        engine: str = "auto",
-        topology: str = "gather",
-        n_clients: int | None = None,
-        round_timeout: float = 60.0,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: float = 60.0,
-        on_failure: str = "raise",
-    ) -> None:
-        self._store(locals())
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> AnyProblem:
         """What one task minimises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,12 +20,12 @@ from maxmargin.estimators._machinery.sparse_least_squares import (
     SparseLeastSquaresRegressor,
 )
 from maxmargin.estimators.linear_regression import LinearRegression
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Float
 
 
+@dataclass(eq=False, repr=False)
 class ElasticNet(SparseLeastSquaresRegressor):
     """Linear regression with an L1 and an L2 penalty.
 
@@ -80,37 +81,17 @@ class ElasticNet(SparseLeastSquaresRegressor):
 
     """
 
+    alpha: float = 1.0
+    _: KW_ONLY
+    l1_ratio: float = 0.5
+    debias: bool = False
+
     _parameter_constraints: ClassVar[Constraints] = {
         **SPARSE_CONSTRAINTS,
         "alpha": STRENGTH,
         "l1_ratio": RATIO,
         "debias": ["boolean"],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        precompute: bool | str | ArrayLike = False,
-        max_iter: int | None = None,
-        copy_X: bool = True,
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        positive: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        selection: str = "cyclic",
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        debias: bool = False,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     @with_callbacks
     def fit(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
 from maxmargin.estimators._machinery.plan import Plan
@@ -16,6 +16,7 @@ from maxmargin.estimators._machinery.sparse_least_squares import RATIO
 from maxmargin.estimators.elastic_net import ElasticNet
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ElasticNetCV(CrossValidatedSparseRegressor):
     """The elastic net with strength and share of the L1 penalty chosen by cross-validation.
 
@@ -76,31 +77,9 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {**CV_CONSTRAINTS, "l1_ratio": [*RATIO, "array-like"]}
+    l1_ratio: float | Sequence[float] = 0.5
 
-    def __init__(
-        self,
-        *,
-        l1_ratio: float | Sequence[float] = 0.5,
-        eps: float = 1e-3,
-        alphas: int | ArrayLike = 100,
-        fit_intercept: bool = True,
-        precompute: bool | str | ArrayLike = "auto",
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        cv: object = None,
-        copy_X: bool = True,
-        verbose: bool | int = 0,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        selection: str = "cyclic",
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-    ) -> None:
-        self._store(locals())
+    _parameter_constraints: ClassVar[Constraints] = {**CV_CONSTRAINTS, "l1_ratio": [*RATIO, "array-like"]}
 
     def _ratios(self) -> list[float]:
         ratios = np.atleast_1d(np.asarray(self.l1_ratio, dtype=np.float64))

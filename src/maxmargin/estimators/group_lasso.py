@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.grouped import GROUP_CONSTRAINTS, GroupedLeastSquares
-from maxmargin.loop.minimize import Callback
 
 
+@dataclass(eq=False, repr=False)
 class GroupLasso(GroupedLeastSquares):
     """Least squares with a penalty on the norms of groups of coefficients.
 
@@ -68,6 +68,11 @@ class GroupLasso(GroupedLeastSquares):
 
     """
 
+    groups: int | ArrayLike | list[list[int]] | None = None
+    _: KW_ONLY
+    weights: ArrayLike | None = None
+    l1_ratio: float = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **GROUP_CONSTRAINTS,
         "alpha": [POSITIVE],
@@ -75,24 +80,3 @@ class GroupLasso(GroupedLeastSquares):
         "groups": ["array-like", Integral, None],
         "weights": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        groups: int | ArrayLike | list[list[int]] | None = None,
-        *,
-        weights: ArrayLike | None = None,
-        l1_ratio: float = 1.0,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self._store(locals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, cast
@@ -27,7 +28,6 @@ from maxmargin.estimators._machinery.least_squares import ALPHA_CONSTRAINT, stre
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import CallableGram, ChunkedMatrix, Gram, Matrix
 from maxmargin.parts.losses import Squared
@@ -38,6 +38,7 @@ from maxmargin.solvers.choice import AnyProblem
 from maxmargin.threads import workers_for
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
     """Kernel ridge regression.
 
@@ -89,6 +90,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
 
     """
 
+    alpha: float | ArrayLike = 1
+    _: KW_ONLY
+    kernel: str | Callable[..., float] = "linear"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-6
+    cache_size: float = 1000
+
     _several_targets = True
     _parameter_constraints: ClassVar[Constraints] = {
         **{name: rule for name, rule in KERNEL_CONSTRAINTS.items() if name != "shrinking"},
@@ -99,28 +110,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
     }
-
-    def __init__(
-        self,
-        alpha: float | ArrayLike = 1,
-        *,
-        kernel: str | Callable[..., float] = "linear",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        tol: float = 1e-6,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        cache_size: float = 1000,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        verbose: bool | int = False,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked

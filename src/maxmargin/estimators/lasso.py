@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators.elastic_net import ElasticNet
-from maxmargin.loop.minimize import Callback
 
 
+@dataclass(eq=False, repr=False)
 class Lasso(ElasticNet):
     """Linear regression with an L1 penalty, which makes most coefficients exactly zero.
 
@@ -57,31 +55,8 @@ class Lasso(ElasticNet):
 
     """
 
+    l1_ratio: float = field(default=1.0, init=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         name: rule for name, rule in ElasticNet._parameter_constraints.items() if name != "l1_ratio"
     }
-    l1_ratio = 1.0
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        precompute: bool | str | ArrayLike = False,
-        copy_X: bool = True,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        positive: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        selection: str = "cyclic",
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        debias: bool = False,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from maxmargin.estimators._machinery.cross_validation import CV_CONSTRAINTS, CrossValidatedSparseRegressor
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.recognise import Constraints
@@ -56,29 +53,6 @@ class LassoCV(CrossValidatedSparseRegressor):
     """
 
     _parameter_constraints: ClassVar[Constraints] = {**CV_CONSTRAINTS}
-
-    def __init__(
-        self,
-        *,
-        eps: float = 1e-3,
-        alphas: int | ArrayLike = 100,
-        fit_intercept: bool = True,
-        precompute: bool | str | ArrayLike = "auto",
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        copy_X: bool = True,
-        cv: object = None,
-        verbose: bool | int = 0,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        selection: str = "cyclic",
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _ratios(self) -> list[float]:
         return [1.0]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, svdvals
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquaresRegressor
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
@@ -23,6 +22,7 @@ from maxmargin.solvers.rows.normal_equations import NormalEquations
 UNIT = 2.0**-52  # of the largest singular value: smaller ones count as zero
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearRegression(LeastSquaresRegressor):
     """Ordinary least squares.
 
@@ -72,27 +72,9 @@ class LinearRegression(LeastSquaresRegressor):
 
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {**LEAST_SQUARES_CONSTRAINTS}
+    tol: float = 1e-6
 
-    def __init__(
-        self,
-        *,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        tol: float = 1e-6,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_iter: int | None = None,
-        max_time: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-    ) -> None:
-        self._store(locals())
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {**LEAST_SQUARES_CONSTRAINTS}
 
     def _problem(self, operator: Operator, task: Task, plan: Plan) -> Problem:
         """What the fit minimises for one target."""

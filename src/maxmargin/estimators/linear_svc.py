@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -27,7 +28,6 @@ from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.estimators._machinery.results import AtOnce, Results
 from maxmargin.estimators._machinery.training import Training
-from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.crammer_singer import CrammerSingerProblem
@@ -36,6 +36,7 @@ from maxmargin.protocols import Array, Float, LocalRows, Operator
 from maxmargin.solvers.choice import AnyProblem, Choice
 
 
+@dataclass(eq=False, repr=False)
 class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     """Linear support vector classifier.
 
@@ -108,6 +109,13 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
 
     """
 
+    penalty: str = "l2"
+    loss: str = "squared_hinge"
+    _: KW_ONLY
+    multi_class: str = "ovr"
+    class_weight: ClassWeight = None
+    probability: bool = False
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LINEAR_CONSTRAINTS,
         "penalty": [StrOptions({"l2", "l1"})],
@@ -117,35 +125,6 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
         "probability": ["boolean"],
         **LIMIT_CONSTRAINTS,
     }
-
-    def __init__(
-        self,
-        penalty: str = "l2",
-        loss: str = "squared_hinge",
-        *,
-        dual: bool | str = "auto",
-        tol: float = 1e-4,
-        C: float = 1.0,
-        multi_class: str = "ovr",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1,
-        class_weight: ClassWeight = None,
-        verbose: bool | int = 0,
-        random_state: int | np.random.RandomState | None = None,
-        max_iter: int = -1,
-        intercept: str | None = "auto",
-        shrinking: bool = True,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-        probability: bool = False,
-        positive: bool = False,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> None:
-        self._store(locals())
 
     @property
     def _all_at_once(self) -> bool:

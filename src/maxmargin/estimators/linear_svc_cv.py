@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +28,7 @@ from maxmargin.protocols import Array, Float
 SHARED = ("loss", "fit_intercept", "intercept_scaling", "class_weight", "intercept", "tol", "n_jobs")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVCCV(ClassifierMixin, Selection):
     """Linear support vector classifier whose C is chosen by cross-validation.
 
@@ -69,30 +69,18 @@ class LinearSVCCV(ClassifierMixin, Selection):
 
     """
 
+    loss: str = "squared_hinge"
+    fit_intercept: bool = True
+    intercept_scaling: float = 1
+    class_weight: ClassWeight = None
+    intercept: str | None = "auto"
+    tol: float = 1e-4
+
     _parameter_constraints: ClassVar[Constraints] = {
         **SELECTION_CONSTRAINTS,
         **{name: rule for name, rule in LinearSVC._parameter_constraints.items() if name in SHARED},
     }
-    classes_: Array
-
-    def __init__(
-        self,
-        Cs: int | ArrayLike = 12,
-        *,
-        loss: str = "squared_hinge",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1,
-        class_weight: ClassWeight = None,
-        intercept: str | None = "auto",
-        cv: object = None,
-        scoring: str | Callable[..., float] | None = None,
-        rule: str = "best",
-        tol: float = 1e-4,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.Cs, self.loss, self.fit_intercept, self.intercept_scaling = Cs, loss, fit_intercept, intercept_scaling
-        self.class_weight, self.intercept, self.cv, self.scoring = class_weight, intercept, cv, scoring
-        self.rule, self.tol, self.n_jobs = rule, tol, n_jobs
+    classes_: Array = field(init=False)
 
     def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples, as those of `LinearSVC`.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
@@ -17,12 +16,12 @@ from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CON
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of, tube_problem
 from maxmargin.estimators._machinery.results import AtOnce
-from maxmargin.loop.minimize import Callback
 from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Operator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearSVR(DualOrPrimal, LinearRegressor):
     """Linear support vector regression.
 
@@ -75,38 +74,15 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
 
     """
 
+    epsilon: float = 0.0
+    loss: str = "epsilon_insensitive"
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LINEAR_CONSTRAINTS,
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         **LIMIT_CONSTRAINTS,
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
     }
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.0,
-        tol: float = 1e-4,
-        C: float = 1.0,
-        loss: str = "epsilon_insensitive",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        dual: bool | str = "auto",
-        verbose: bool | int = 0,
-        random_state: int | np.random.RandomState | None = None,
-        max_iter: int = -1,
-        intercept: str | None = "auto",
-        shrinking: bool = True,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-        positive: bool = False,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _at_once(self, plan: Plan) -> Callable[[], AtOnce | None] | None:
         if self.dual != "auto" or self._limited or plan.X.shape[1] > MOST_COLUMNS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from typing import ClassVar
@@ -25,7 +26,6 @@ from maxmargin.estimators._machinery.logistic import LogisticProbabilities
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
 from maxmargin.estimators._machinery.results import AtOnce, Results
-from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, Rows
 from maxmargin.parts.losses import Logistic
 from maxmargin.problems.softmax import SoftmaxProblem
@@ -37,6 +37,7 @@ from maxmargin.solvers.choice import AnyProblem, Choice, choose
 SCIKIT_LEARN_SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
 
 
+@dataclass(eq=False, repr=False)
 class LogisticRegression(LogisticProbabilities, LinearClassifier):
     """Logistic regression with an L2, L1 or elastic-net penalty.
 
@@ -102,6 +103,18 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
 
     """
 
+    penalty: str | None = "auto"
+    _: KW_ONLY
+    C: float = 1.0
+    l1_ratio: float | None = 0.0
+    dual: bool = False
+    intercept: str | None = "auto"
+    intercept_scaling: float = 1
+    class_weight: ClassWeight = None
+    multi_class: str = "multinomial"
+    positive: bool = False
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **{name: rule for name, rule in LINEAR_CONSTRAINTS.items() if name != "shrinking"},
         # "deprecated" is what scikit-learn 1.9 calls "auto".
@@ -113,33 +126,6 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
         **LIMIT_CONSTRAINTS,
         "multi_class": [StrOptions({"multinomial", "ovr"})],
     }
-
-    def __init__(
-        self,
-        penalty: str | None = "auto",
-        *,
-        C: float = 1.0,
-        l1_ratio: float | None = 0.0,
-        dual: bool = False,
-        tol: float = 1e-4,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1,
-        class_weight: ClassWeight = None,
-        random_state: int | np.random.RandomState | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_iter: int = -1,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        multi_class: str = "multinomial",
-        intercept: str | None = "auto",
-        max_time: float | None = None,
-        callback: Callback | None = None,
-        positive: bool = False,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-    ) -> None:
-        self._store(locals())
 
     @property
     def _all_at_once(self) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.grouped import GROUP_CONSTRAINTS, MultiTaskLeastSquares
-from maxmargin.loop.minimize import Callback
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiTaskElasticNet(MultiTaskLeastSquares):
     """Least squares of several targets with the norms of the features' coefficients, and their squares, for penalty.
 
@@ -61,29 +61,11 @@ class MultiTaskElasticNet(MultiTaskLeastSquares):
 
     """
 
+    l1_ratio: float = 0.5
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **GROUP_CONSTRAINTS,
         "alpha": [POSITIVE],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "selection": [StrOptions({"cyclic", "random"})],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        selection: str = "cyclic",
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self._store(locals())

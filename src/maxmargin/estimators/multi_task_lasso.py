@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.grouped import GROUP_CONSTRAINTS, MultiTaskLeastSquares
-from maxmargin.loop.minimize import Callback
 
 
 class MultiTaskLasso(MultiTaskLeastSquares):
@@ -59,22 +57,3 @@ class MultiTaskLasso(MultiTaskLeastSquares):
         "alpha": [POSITIVE],
         "selection": [StrOptions({"cyclic", "random"})],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        selection: str = "cyclic",
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self._store(locals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike
 from maxmargin._jit import compiled
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, of_sums
-from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import SMALLEST_MARGIN, nu_classification, nu_function, nu_of_cap
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.at_once import Found
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix
 from maxmargin.problems.programs import Programs
@@ -28,6 +26,7 @@ from maxmargin.solvers.choice import AnyProblem
 DEFAULT_NU = 0.5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NuSVC(KernelClassifier):
     """Support vector classifier with kernels, controlled by a fraction of the samples.
 
@@ -103,6 +102,9 @@ probability_slopes_
 
     """
 
+    nu: float = DEFAULT_NU
+    cap: float | None = None
+
     _has_form_of_losses = False
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
@@ -110,35 +112,6 @@ probability_slopes_
         "nu": NU_CONSTRAINT,
         "cap": [POSITIVE, None],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = DEFAULT_NU,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        probability: bool = False,
-        tol: float = 1e-3,
-        cache_size: float = 1000,
-        class_weight: ClassWeight = None,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        multi_class: str = "ovo",
-        cap: float | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _refuse_contradictions(self) -> None:
         super()._refuse_contradictions()

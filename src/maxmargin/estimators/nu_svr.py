@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,15 +14,15 @@ from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import multipliers, nu_regression
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.loop.at_once import Found
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import Gram
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Operator
+from maxmargin.protocols import Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NuSVR(KernelRegressor):
     """Support vector regression with kernels that finds the width of its tube.
 
@@ -72,6 +72,9 @@ feature_names_in_
 
     """
 
+    nu: float = 0.5
+    C: float = 1.0
+
     _has_form_of_rows = False
     _has_form_of_losses = False
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
@@ -79,29 +82,6 @@ feature_names_in_
         "nu": NU_CONSTRAINT,
         "C": [POSITIVE],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        C: float = 1.0,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 1000,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _programs(self, plan: Plan) -> Programs:
         tasks = plan.tasks

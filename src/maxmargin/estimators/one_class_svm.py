@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, K
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import multipliers, one_class
 from maxmargin.loop.at_once import Found
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Gram, Matrix, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
@@ -30,6 +29,7 @@ from maxmargin.threads import workers_for
 ON_THE_EDGE = 1e-12
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OneClassSVM(OutlierMixin, KernelMachine):
     """One-class support vector machine: a region that holds most of the samples.
 
@@ -73,31 +73,11 @@ n_features_in_, feature_names_in_
 
     """
 
+    nu: float = 0.5
+
     _has_form_of_rows = False
     _has_form_of_losses = False
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {**KERNEL_CONSTRAINTS, "nu": NU_CONSTRAINT}
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        nu: float = 0.5,
-        shrinking: bool = True,
-        cache_size: float = 1000,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> OneClassSVM:

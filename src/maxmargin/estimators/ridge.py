@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,7 +25,6 @@ from maxmargin.estimators._machinery.moments import Moments
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import validate_parameters
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import LARGEST_VALUE
@@ -47,6 +47,7 @@ def copied(arrays: dict[str, Float]) -> dict[str, Float]:
     return {name: array.copy() for name, array in arrays.items()}
 
 
+@dataclass(eq=False, repr=False)
 class Ridge(LeastSquaresRegressor):
     """Ridge regression.
 
@@ -92,31 +93,12 @@ class Ridge(LeastSquaresRegressor):
 
     """
 
+    alpha: float | ArrayLike = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LEAST_SQUARES_CONSTRAINTS,
         "alpha": ALPHA_CONSTRAINT,
     }
-
-    def __init__(
-        self,
-        alpha: float | ArrayLike = 1.0,
-        *,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        positive: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     @available_if(_without_limits)
     def partial_fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

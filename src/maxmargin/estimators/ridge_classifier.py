@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.least_squares import LEAST_SQUARES_CONSTRAINTS, LeastSquares, strengths_of
 from maxmargin.estimators._machinery.linear import LinearClassifier
@@ -20,7 +22,6 @@ from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
-from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import is_sparse
 from maxmargin.problems.problem import Problem
@@ -28,6 +29,7 @@ from maxmargin.protocols import Array, Float, Operator
 from maxmargin.threads import workers_for
 
 
+@dataclass(eq=False, repr=False)
 class RidgeClassifier(LeastSquares, LinearClassifier):
     """Ridge regression of class labels: the squared error as a loss for classification.
 
@@ -81,34 +83,16 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
 
     """
 
+    alpha: float = 1.0
+    _: KW_ONLY
+    class_weight: ClassWeight = None
+
     _several_targets = True
     _parameter_constraints: ClassVar[Constraints] = {
         **LEAST_SQUARES_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
     }
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        copy_X: bool = True,
-        max_iter: int | None = None,
-        tol: float = 1e-4,
-        class_weight: dict[Any, float] | str | None = None,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        positive: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for two classes, else one for each of them; all share the weights. Sets: ``classes_``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,6 @@ from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.spectrum import Spectrum
 from maxmargin.estimators.ridge import Ridge
-from maxmargin.loop.minimize import Callback
 from maxmargin.operators import ChunkedMatrix, Matrix, Rows
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
@@ -33,6 +33,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Intercept, Operator
 
 
+@dataclass(eq=False, repr=False)
 class RidgeCV(LeastSquaresRegressor):
     """Ridge regression whose strength is chosen by cross-validation.
 
@@ -91,6 +92,23 @@ class RidgeCV(LeastSquaresRegressor):
 
     """
 
+    alphas: ArrayLike = (0.1, 1.0, 10.0)
+    _: KW_ONLY
+    scoring: str | Callable[..., float] | None = None
+    cv: object = None
+    gcv_mode: str | None = None
+    store_cv_results: bool = False
+    alpha_per_target: bool = False
+    # What other models of least squares have is no parameter here.
+    max_iter: int = field(default=-1, init=False)
+    solver: str = field(default="auto", init=False)
+    solver_options: None = field(default=None, init=False)
+    warm_start: bool = field(default=False, init=False)
+    random_state: None = field(default=None, init=False)
+    copy_X: bool = field(default=True, init=False)
+    positive: bool = field(default=False, init=False)
+    bounds: None = field(default=None, init=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         **{
             name: rule
@@ -104,27 +122,7 @@ class RidgeCV(LeastSquaresRegressor):
         "store_cv_results": ["boolean"],
         "alpha_per_target": ["boolean"],
     }
-    solver = "auto"
-    max_iter = -1
     _reads_chunks = False
-
-    def __init__(
-        self,
-        alphas: ArrayLike = (0.1, 1.0, 10.0),
-        *,
-        fit_intercept: bool = True,
-        scoring: str | Callable[..., float] | None = None,
-        cv: object = None,
-        gcv_mode: str | None = None,
-        store_cv_results: bool = False,
-        alpha_per_target: bool = False,
-        tol: float = 1e-4,
-        max_time: float | None = None,
-        verbose: bool | int = 0,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _refuse_contradictions(self) -> None:
         if self.cv is not None and self.store_cv_results:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
@@ -20,10 +20,10 @@ from maxmargin.estimators._machinery.stochastic import (
     STOCHASTIC_CONSTRAINTS,
     StochasticEstimator,
 )
-from maxmargin.loop.minimize import Callback
 from maxmargin.operators import MatrixLike
 
 
+@dataclass(eq=False, repr=False)
 class SGDClassifier(LogisticProbabilities, StochasticEstimator, LinearClassifier):
     """Linear classifier, fitted by stochastic gradient descent.
 
@@ -112,44 +112,16 @@ class SGDClassifier(LogisticProbabilities, StochasticEstimator, LinearClassifier
 
     """
 
+    loss: str = "hinge"
+    _: KW_ONLY
+    class_weight: ClassWeight = None
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **STOCHASTIC_CONSTRAINTS,
         "loss": [StrOptions(CLASSIFICATION_LOSSES)],
         "class_weight": CLASS_WEIGHT_CONSTRAINT,
         "n_jobs": [Integral, None],
     }
-
-    def __init__(
-        self,
-        loss: str = "hinge",
-        *,
-        penalty: str = "l2",
-        alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        shuffle: bool = True,
-        verbose: bool | int = 0,
-        epsilon: float = 0.1,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        learning_rate: str = "optimal",
-        eta0: float | None = None,
-        power_t: float = 0.5,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        class_weight: ClassWeight = None,
-        warm_start: bool = False,
-        average: bool | str = "auto",
-        order: str = "auto",
-        solver: str = "sgd",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self._store(locals())
 
     def partial_fit(
         self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None

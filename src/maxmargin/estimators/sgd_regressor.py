@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
@@ -13,10 +13,10 @@ from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearRegressor
 from maxmargin.estimators._machinery.plan import regression_task
 from maxmargin.estimators._machinery.stochastic import REGRESSION_LOSSES, STOCHASTIC_CONSTRAINTS, StochasticEstimator
-from maxmargin.loop.minimize import Callback
 from maxmargin.operators import MatrixLike
 
 
+@dataclass(eq=False, repr=False)
 class SGDRegressor(StochasticEstimator, LinearRegressor):
     """Linear regression, fitted by stochastic gradient descent.
 
@@ -70,40 +70,14 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
 
     """
 
+    loss: str = "squared_error"
+    _: KW_ONLY
+    n_jobs: None = field(default=None, init=False)
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **STOCHASTIC_CONSTRAINTS,
         "loss": [StrOptions(REGRESSION_LOSSES)],
     }
-
-    def __init__(
-        self,
-        loss: str = "squared_error",
-        *,
-        penalty: str = "l2",
-        alpha: float = 0.0001,
-        l1_ratio: float = 0.15,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        shuffle: bool = True,
-        verbose: bool | int = 0,
-        epsilon: float = 0.1,
-        random_state: int | np.random.RandomState | None = None,
-        learning_rate: str = "optimal",
-        eta0: float | None = None,
-        power_t: float = 0.5,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        warm_start: bool = False,
-        average: bool | str = "auto",
-        order: str = "auto",
-        solver: str = "sgd",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self._store(locals())
 
     def partial_fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SGDRegressor:
         """Learn from one pass over fresh samples.

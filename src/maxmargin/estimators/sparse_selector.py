@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -43,6 +44,7 @@ BISECTIONS = 8  # between the last two: to a part in a thousand
 ROUNDING = 1e-13  # of the products of columns and targets
 
 
+@dataclass(eq=False, repr=False)
 class SparseSelector(SelectorMixin, BaseEstimator):
     """Selects the features to which a sparse linear model gives a coefficient.
 
@@ -106,6 +108,16 @@ class SparseSelector(SelectorMixin, BaseEstimator):
 
     """
 
+    loss: str = "squared_error"
+    _: KW_ONLY
+    alpha: float | None = None
+    l1_ratio: float = 1.0
+    max_features: int | None = None
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_time: float | None = None
+    n_jobs: int | None = None
+
     _parameter_constraints: ClassVar[Constraints] = {
         "loss": [StrOptions(set(LOSSES))],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
@@ -116,27 +128,6 @@ class SparseSelector(SelectorMixin, BaseEstimator):
         "max_time": [Interval(Real, 0, None, closed="left"), None],
         "n_jobs": [Integral, None],
     }
-
-    def __init__(
-        self,
-        loss: str = "squared_error",
-        *,
-        alpha: float | None = None,
-        l1_ratio: float = 1.0,
-        max_features: int | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.max_features = max_features
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_time = max_time
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find the features that count.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -12,13 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import of_loss
-from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._machinery.kernel_machine import APPROXIMATION_CONSTRAINTS
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function, hinge_problem
-from maxmargin.loop.minimize import Callback
 from maxmargin.loop.solution import Solution
 from maxmargin.parts.losses import Hinge, SquaredHinge
 from maxmargin.problems.box_qp import BoxQP
@@ -28,6 +26,7 @@ from maxmargin.protocols import Array, Loss, Operator
 from maxmargin.solvers.choice import AnyProblem
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVC(KernelClassifier):
     """Support vector classifier with kernels.
 
@@ -116,6 +115,12 @@ shape_fit_, n_features_in_, feature_names_in_
 
     """
 
+    C: float = 1.0
+    loss: str = "hinge"
+    intercept: str | None = "auto"
+    approximation: str | None = None
+    rank: int = 500
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CLASSIFIER_CONSTRAINTS,
         **APPROXIMATION_CONSTRAINTS,
@@ -123,38 +128,6 @@ shape_fit_, n_features_in_, feature_names_in_
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "intercept": INTERCEPT_CONSTRAINT,
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        probability: bool = False,
-        tol: float = 1e-3,
-        cache_size: float = 1000,
-        class_weight: ClassWeight = None,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        multi_class: str = "ovo",
-        loss: str = "hinge",
-        intercept: str | None = "auto",
-        approximation: str | None = None,
-        rank: int = 500,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     @property
     def _hard(self) -> bool:

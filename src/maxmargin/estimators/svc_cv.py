@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +24,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVCCV(ClassifierMixin, KernelSelection):
     """Support vector classifier whose C and gamma are chosen by cross-validation.
 
@@ -69,6 +70,10 @@ objective_, dual_objective_, status_, n_iter_
 
     """
 
+    class_weight: ClassWeight = None
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+
     _parameter_constraints: ClassVar[Constraints] = {
         **KERNEL_SELECTION_CONSTRAINTS,
         **{
@@ -84,30 +89,7 @@ objective_, dual_objective_, status_, n_iter_
             )
         },
     }
-    classes_: Array
-
-    def __init__(
-        self,
-        Cs: int | ArrayLike = 12,
-        gammas: int | ArrayLike | None = None,
-        *,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cv: object = None,
-        scoring: str | Callable[..., float] | None = None,
-        rule: str = "best",
-        class_weight: ClassWeight = None,
-        tol: float = 1e-3,
-        cache_size: float = 1000,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.Cs, self.gammas, self.kernel, self.degree, self.coef0 = Cs, gammas, kernel, degree, coef0
-        self.cv, self.scoring, self.rule, self.class_weight, self.tol = cv, scoring, rule, class_weight, tol
-        self.cache_size, self.decision_function_shape, self.break_ties = cache_size, decision_function_shape, break_ties
-        self.n_jobs = n_jobs
+    classes_: Array = field(init=False)
 
     def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples, as those of `SVC`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -19,13 +19,13 @@ from maxmargin.estimators._machinery.kernel_machine import (
 )
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import tube_problem
-from maxmargin.loop.minimize import Callback
 from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.problems.problem import Problem
 from maxmargin.problems.programs import Programs
-from maxmargin.protocols import Array, Loss, Operator
+from maxmargin.protocols import Loss, Operator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVR(KernelRegressor):
     """Support vector regression with kernels.
 
@@ -81,6 +81,14 @@ feature_names_in_
 
     """
 
+    C: float = 1.0
+    epsilon: float = 0.1
+    loss: str = "epsilon_insensitive"
+    intercept: str | None = "auto"
+    approximation: str | None = None
+    rank: int = 500
+    random_state: int | np.random.RandomState | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CONSTRAINTS,
         **APPROXIMATION_CONSTRAINTS,
@@ -90,34 +98,6 @@ feature_names_in_
         "random_state": ["random_state"],
         "intercept": INTERCEPT_CONSTRAINT,
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        shrinking: bool = True,
-        cache_size: float = 1000,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        loss: str = "epsilon_insensitive",
-        random_state: int | np.random.RandomState | None = None,
-        intercept: str | None = "auto",
-        approximation: str | None = None,
-        rank: int = 500,
-        solver: str = "auto",
-        solver_options: dict[str, object] | None = None,
-        max_time: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self._store(locals())
 
     def _loss(self) -> Loss:
         kind = EpsilonInsensitive if self.loss == "epsilon_insensitive" else SquaredEpsilonInsensitive

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
@@ -20,6 +20,7 @@ from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVRCV(RegressorMixin, KernelSelection):
     """Support vector regression whose C and gamma are chosen by cross-validation.
 
@@ -62,32 +63,14 @@ dual_objective_, status_, n_iter_
 
     """
 
+    epsilon: float = 0.1
+
     _parameter_constraints: ClassVar[Constraints] = {
         **KERNEL_SELECTION_CONSTRAINTS,
         **{name: KERNEL_CONSTRAINTS[name] for name in ("kernel", "degree", "coef0", "cache_size")},
         "epsilon": SVR._parameter_constraints["epsilon"],
     }
     _exact_path = False  # it begins with the medians of the targets, at which many values may be equal
-
-    def __init__(
-        self,
-        Cs: int | ArrayLike = 12,
-        gammas: int | ArrayLike | None = None,
-        *,
-        epsilon: float = 0.1,
-        kernel: str | Callable[..., Array] = "rbf",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cv: object = None,
-        scoring: str | Callable[..., float] | None = None,
-        rule: str = "best",
-        tol: float = 1e-3,
-        cache_size: float = 1000,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.Cs, self.gammas, self.epsilon, self.kernel, self.degree = Cs, gammas, epsilon, kernel, degree
-        self.coef0, self.cv, self.scoring, self.rule, self.tol = coef0, cv, scoring, rule, tol
-        self.cache_size, self.n_jobs = cache_size, n_jobs
 
     def _model(self, **chosen: Any) -> SVR:
         return SVR(

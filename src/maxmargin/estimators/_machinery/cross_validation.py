@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +57,20 @@ class Walked:
     proofs: Float  # relative gap, primal and dual value of each fit
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CrossValidatedSparseRegressor(SparseLeastSquaresRegressor):
     """Chooses ``alpha``, and perhaps the share of the L1 norm, by the error on samples that are left out."""
+
+    eps: float = 1e-3
+    alphas: int | ArrayLike = 100
+    cv: object = None
+    precompute: bool | str | ArrayLike = "auto"
+    warm_start: bool = field(default=False, init=False)
+    callback: None = field(default=None, init=False)
 
     _reads_chunks = False
     _several_targets = False
     debias = False
-    callback = None
-    warm_start = False
 
     @with_callbacks
     def fit(

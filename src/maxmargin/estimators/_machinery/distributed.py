@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -38,8 +39,19 @@ DISTRIBUTED_CONSTRAINTS: dict[str, list[object]] = {
 TRAFFIC = ("rounds", "scalars", "bytes", "received", "seconds")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistributedMachine(LinearMachine):
     """A linear estimator whose rows are spread over clients."""
+
+    engine: str = "auto"
+    topology: str = "gather"
+    n_clients: int | None = None
+    round_timeout: float = 60.0
+    checkpoint: str | Path | None = None
+    checkpoint_every: float = 60.0
+    on_failure: str = "raise"
+    warm_start: bool = field(default=False, init=False)
+    n_jobs: None = field(default=None, init=False)
 
     _reads_chunks = False
     _targets: ClassVar[str]  # what they are called

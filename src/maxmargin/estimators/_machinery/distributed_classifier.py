@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import distributed, engines
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.clients import Agreed, Outcome, agreed_classes
 from maxmargin.estimators._machinery.distributed import DistributedMachine
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
@@ -21,8 +24,12 @@ DISTRIBUTED_CONSTRAINTS: dict[str, list[object]] = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistributedClassifier(DistributedMachine, LinearClassifier):
     """A linear classifier whose rows are spread over clients."""
+
+    multi_class: str = "ovr"
+    class_weight: ClassWeight = None
 
     _targets = "labels"
 

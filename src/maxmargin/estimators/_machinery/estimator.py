@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from maxmargin.estimators._machinery.extremes import are_plain, refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
+from maxmargin.estimators._machinery.parameters import Parameters
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints, validate_parameters
 from maxmargin.estimators._machinery.results import DELAYED, AtOnce, Delayed, Results, Solved, realise, worst
@@ -46,7 +47,7 @@ FIT_CONSTRAINTS: Constraints = {
 }
 
 
-class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
+class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
     """An estimator whose fit ends with a list of certified solutions."""
 
     _doc_link_module = "maxmargin"
@@ -54,7 +55,6 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     _reads_chunks = False
     _several_targets = False  # whether y may have a column for each of several targets
     _by_columns = False  # whether samples are taken in the order of their columns too
-    solver_options: dict[str, object] | None = None  # of models that were stored before there were any
 
     solutions_: list[Solution] = Delayed()  # type: ignore[assignment]
     solution_: Solution = Delayed()  # type: ignore[assignment]
@@ -62,10 +62,6 @@ class CertifiedEstimator(CallbackSupportMixin, BaseEstimator):
     objective_: float
     dual_objective_: float
     n_iter_: Any
-
-    def _store(self, parameters: dict[str, object]) -> None:
-        """Keep the parameters of ``__init__``, its local variables, as they are."""
-        self.__dict__.update((name, value) for name, value in parameters.items() if name not in ("self", "__class__"))
 
     @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

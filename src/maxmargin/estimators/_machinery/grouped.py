@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,14 @@ GROUP_CONSTRAINTS: Constraints = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class GroupedLeastSquares(LeastSquaresRegressor):
     """Least squares with a penalty on the norms of groups of coefficients, of all targets in one problem."""
+
+    alpha: float = 1.0
+    positive: bool = field(default=False, init=False)
+    bounds: None = field(default=None, init=False)
+    n_jobs: None = field(default=None, init=False)
 
     _reads_chunks = False
     _by_columns = True
@@ -62,8 +69,11 @@ class GroupedLeastSquares(LeastSquaresRegressor):
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MultiTaskLeastSquares(GroupedLeastSquares):
     """Each feature by itself is a group, of its coefficients for all targets."""
+
+    selection: str = "cyclic"
 
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task for all targets; scikit-learn refuses a single one that is given as a vector, and so do we."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
@@ -9,6 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import check, multiclass
+from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, make_kernel, single_error
@@ -33,10 +36,18 @@ KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[object]] = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
     """A kernel machine for two classes, and for more of them by pairs or one against the rest."""
 
-    classes_: Array
+    probability: bool = False
+    class_weight: ClassWeight = None
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: int | np.random.RandomState | None = None
+    multi_class: str = "ovo"
+
+    classes_: Array = field(init=False)
 
     def decision_function(self, X: MatrixLike) -> Float:
         """Scores of samples.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar, Self
@@ -52,14 +53,23 @@ KERNEL_CONSTRAINTS: dict[str, list[object]] = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelMachine(CertifiedEstimator):
     """An estimator whose functions are expansions over support vectors."""
+
+    tol: float = 1e-3
+    kernel: str | Callable[..., Array] = "rbf"
+    degree: int = 3
+    gamma: str | float = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    cache_size: float = 1000
 
     _has_form_of_rows: ClassVar[bool] = True  # whether its problem can be posed without a kernel, if that is linear
     _has_form_of_losses: ClassVar[bool] = True  # whether its problem is a sum of losses, and not a program
     _leaves_out_negative_weights: ClassVar[bool] = True
-    approximation: str | None = None  # of machines that have none, and of models stored before there was any
-    rank: int = 500
+    approximation: str | None = field(default=None, init=False)  # of machines that have none
+    rank: int = field(default=500, init=False)
 
     def _views(self, plan: Plan) -> Sequence[View]:
         """Through the kernel; if it is linear, as rows of features where a problem can be posed so."""

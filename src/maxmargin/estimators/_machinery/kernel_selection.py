@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -42,14 +43,17 @@ MATRICES = 3.0  # of kernel values that a thread has in memory at a time
 WITH_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
 
 
+@dataclass(eq=False, repr=False)
 class KernelSelection(Selection):
     """What `SVCCV` and `SVRCV` share."""
 
-    kernel: Any
-    Cs: Any
-    gammas: Any
-    cache_size: float
-    n_jobs: int | None
+    gammas: Any = None
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    degree: int = 3
+    coef0: float = 0.0
+    cache_size: float = 1000
+
     _exact_path = True  # whether the solutions begin at C = 0 as those of a classifier do
 
     @abstractmethod

@@ -96,7 +96,7 @@ def _difference(square: float, correction: float) -> float:
 def make_kernel(estimator: KernelMachine) -> Kernel:
     """The kernel of vectors that the parameters describe."""
     known = {"degree": int(estimator.degree), "gamma": estimator._gamma, "coef0": float(estimator.coef0)}
-    return kernel_of(estimator.kernel, **known)
+    return kernel_of(str(estimator.kernel), **known)
 
 
 def training_operator(estimator: KernelMachine, X: Matrix, workers: Workers | None = None) -> Gram:
@@ -172,9 +172,9 @@ def kernel_scores(estimator: KernelMachine, X: Matrix, expansions: Float, dtype:
     step = max(1, GIVEN_VALUES // max(1, expansions.shape[1]))
     for start in range(0, X.shape[0], step):
         part = X[start : start + step]
-        if estimator.kernel == "precomputed":
+        if isinstance(kernel, str):
             K = dense64(part[:, estimator.support_])
         else:
-            K = checked_values(estimator.kernel(part, Z), (part.shape[0], Z.shape[0]))
+            K = checked_values(kernel(part, Z), (part.shape[0], Z.shape[0]))
         out[start : start + step] = K @ expansions.T
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -60,8 +60,14 @@ SOLVERS_OF_SCIKIT_LEARN = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeastSquares(LinearMachine):
     """A linear estimator of least squares, of one target or of several at once."""
+
+    max_iter: int | None = None
+    copy_X: bool = True
+    positive: bool = False
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
 
     _several_targets = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Self
 
@@ -50,8 +51,12 @@ def dense_coefficients(model: LinearMachine) -> Float:
     return np.asarray(model.coef_.toarray()) if is_sparse(model.coef_) else model.coef_
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearMachine(CertifiedEstimator):
     """An estimator whose functions are coefficients of the features."""
+
+    fit_intercept: bool = True
+    random_state: int | np.random.RandomState | None = None
 
     _reads_chunks = True
 
@@ -179,8 +184,17 @@ class LinearRegressor(RegressorMixin, LinearMachine):
         self.coef_ = self.coef_[0]  # as in scikit-learn
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DualOrPrimal(LinearMachine):
     """A linear machine with LIBLINEAR's parameter ``dual``."""
+
+    dual: bool | str = "auto"
+    C: float = 1.0
+    intercept: str | None = "auto"
+    intercept_scaling: float = 1
+    shrinking: bool = True
+    positive: bool = False
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
 
     def _refuse_contradictions(self) -> None:
         asks_for_dual = self.solver == DualCoordinate.name

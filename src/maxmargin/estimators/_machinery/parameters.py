@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import dataclass
+
+from maxmargin.loop.minimize import Callback
 
 PARAMETERS: dict[str, tuple[str, str]] = {
     "kernel": (
@@ -56,10 +59,31 @@ PARAMETERS: dict[str, tuple[str, str]] = {
 _NAMES = re.compile(r"^    (\w+(?:, \w+)*)\n        As in (?:every estimator: .*|`(\w+)`\.)$", re.MULTILINE)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class Parameters:
+    """Those of every fit, as fields: a class of estimators adds its own, and the constructor is made from all."""
+
+    tol: float = 1e-4
+    max_iter: int | None = -1
+    max_time: float | None = None
+    solver: str = "auto"
+    solver_options: dict[str, object] | None = None
+    warm_start: bool = False
+    verbose: bool | int = 0
+    callback: Callback | None = None
+    n_jobs: int | None = None
+
+
 def describe_shared(classes: dict[str, type]) -> None:
-    """Write the entries of shared parameters out. Sets: the docstrings of classes, which are given by their names."""
-    for name in classes:
-        _described(name, classes)
+    """Write the entries of shared parameters out, and bring signatures into the order of the docstrings.
+
+    Sets: docstrings and signatures of classes, which are given by their names.
+    """
+    for name, cls in classes.items():
+        text, init = _described(name, classes), cls.__init__  # type: ignore[misc]
+        own, *others = inspect.signature(init).parameters.values()
+        others.sort(key=lambda one: one.kind is one.KEYWORD_ONLY and text.find(f"\n    {one.name} : "))
+        vars(init)["__signature__"] = inspect.Signature([own, *others])
 
 
 def _described(name: str, classes: dict[str, type]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -44,14 +45,20 @@ SELECTION_CONSTRAINTS: Constraints = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Selection(BaseEstimator):
     """What the estimators that choose their own parameters share: folds, scores, the rule and the last fit."""
 
+    Cs: int | ArrayLike = 12
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    rule: str = "best"
+    tol: float = 1e-3
+    n_jobs: int | None = None
+
     _parameter_constraints: ClassVar[Constraints] = SELECTION_CONSTRAINTS
-    cv: Any
-    scoring: Any
-    rule: str
-    best_estimator_: Any
+    best_estimator_: Any = field(init=False)
 
     @abstractmethod
     def _candidates(self, X: Matrix, weights: Float) -> Grid:

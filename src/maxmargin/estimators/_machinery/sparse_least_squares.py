@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -35,8 +36,12 @@ RATIO: list[object] = [Interval(Real, 0, 1, closed="both")]
 AGREEMENT = 1e-4  # relative: of an entry of a Gram matrix that was passed with what it should be
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SparseLeastSquaresRegressor(LeastSquaresRegressor):
     """Least squares with ``alpha (ratio |w|_1 + (1 - ratio) |w|^2 / 2)``, of one target or of several at once."""
+
+    precompute: bool | str | ArrayLike = False
+    selection: str = "cyclic"
 
     _by_columns = True
 

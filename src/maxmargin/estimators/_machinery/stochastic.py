@@ -13,6 +13,7 @@ values of the latter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
@@ -94,13 +95,31 @@ def linear_problem(model: StochasticEstimator, rows: Features, y: Float, s: Floa
     return Problem(rows, y, losses[model.loss], penalty, s, intercept)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class StochasticEstimator(LinearMachine):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
 
+    penalty: str = "l2"
+    alpha: float = 0.0001
+    l1_ratio: float = 0.15
+    max_iter: int | None = 1000
+    tol: float = 1e-3
+    shuffle: bool = True
+    epsilon: float = 0.1
+    learning_rate: str = "optimal"
+    eta0: float | None = None
+    power_t: float = 0.5
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    average: bool | str = "auto"
+    order: str = "auto"
+    solver: str = "sgd"
+
     _by_columns = False
 
-    t_: float
-    _streams: list[SGDState]
+    t_: float = field(init=False)
+    _streams: list[SGDState] = field(init=False)
 
     def _refuse_contradictions(self) -> None:
         if self.early_stopping:
