@@ -6,7 +6,7 @@ JOBS ?= 2
 PEERS := $(abspath $(VENV))/peers
 TO_FOLDER := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target
 
-.PHONY: demo test lint check bench bench-kernels bench-linear bench-leastsquares peers attack bench-saddle bench-clients figures clean
+.PHONY: demo test lint check bench bench-kernels bench-linear bench-leastsquares peers attack attack-faults bench-saddle bench-clients figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -26,6 +26,9 @@ SECONDS ?= 3600
 SEED ?= 0
 attack: $(VENV)/installed-test ## nasty problems, every solver, an exact judge: make attack SECONDS=3600 SEED=7
 	$(BIN)/python -u tests/attack/attack.py --seconds $(SECONDS) --seed $(SEED)
+
+attack-faults: $(VENV)/installed-test ## damaged files, wrong commands, signals: make attack-faults SECONDS=1800 SEED=7
+	$(BIN)/python -u tests/faults/attack_faults.py --seconds $(SECONDS) --seed $(SEED)
 
 bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--data DIR"
 	$(BIN)/python benchmarks/compare.py $(ARGS)

@@ -54,7 +54,7 @@ def train(arguments: argparse.Namespace) -> int:
     refuse_to_overwrite_data(target)
     unfitted = _unfitted(arguments)
     if getattr(arguments, "engine", "") == "mpi" and not under_mpirun():
-        return _launch(arguments)
+        return _launch(arguments, target)
     if isinstance(unfitted, DistributedSVC):
         (model, n_samples), scaler = _fit_clients(unfitted, arguments), None
     else:
@@ -231,12 +231,29 @@ def _cluster(scheduler: str | None) -> Iterator[None]:
         yield
 
 
-def _launch(arguments: argparse.Namespace) -> int:
-    """Run the same command line under mpirun."""
+def _launch(arguments: argparse.Namespace, target: Path) -> int:
+    """Run the same command line under mpirun.
+
+    Raises
+    ------
+    CommandError
+        The ranks did not come to write a model, since mpirun could not start them: its exit code is that of a fit
+        without the tolerance.
+
+    """
     command = [sys.executable, "-m", "maxmargin", *arguments.words]
     restarts = getattr(arguments, "on_failure", "raise") == "restart"
     ranks = getattr(arguments, "n_clients", available_threads())
-    return launch_on_mpi(command, ranks, attempts=ATTEMPTS if restarts else 1)
+    before = _stamp(target)
+    code = launch_on_mpi(command, ranks, attempts=ATTEMPTS if restarts else 1)
+    if code == NOT_CONVERGED and _stamp(target) == before:
+        raise CommandError(f"mpirun did not start {ranks} ranks; what it has written above says why.")
+    return code
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced."""
+    return (status.st_ino, status.st_mtime_ns) if path.exists() and (status := path.stat()) else None
 
 
 def _default_model_name(data: str) -> str:

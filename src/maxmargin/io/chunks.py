@@ -29,7 +29,7 @@ from maxmargin.wording import PathLike, Wording
 
 MEMORY = 2**28
 _DAMAGE = (
-    OSError, ValueError, KeyError, EOFError, SyntaxError, MemoryError, NotImplementedError, TokenError,
+    OSError, ValueError, OverflowError, KeyError, EOFError, SyntaxError, MemoryError, NotImplementedError, TokenError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 _MEMBERS = {"format", "shape", "data", "indices", "indptr"}  # of a CSR matrix in an .npz file
@@ -220,10 +220,11 @@ def _dense(pieces: list[Path | Matrix], memory: int) -> ChunkedMatrix:
 def map_npy(path: Path) -> Array:
     """An array in a file, which is read where it is used."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(array, np.ndarray):
-            array.close()
-            raise ValueError("it is a zip archive, as .npz files are")
+        with path.open("rb") as file:
+            if file.read(2) == b"PK":  # numpy would open it
+                raise ValueError("it is a zip archive, as .npz files are")
+        with np.errstate(over="ignore"):  # of a shape that the file cannot have
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
     except _DAMAGE as error:
         raise DataFileError(path, f"This is not a whole .npy file ({error}); write it with numpy.save.") from error
     return array
@@ -259,8 +260,8 @@ def _header(piece: Path | Sparse) -> tuple[tuple[int, ...], int, np.dtype[np.gen
         if version > (2, 0):
             raise ValueError(f"its format is version {version}")
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        entries, _, dtype = read(member)
-        return tuple(archive["shape"].tolist()), int(entries[0]), dtype
+        (entries,), _, dtype = read(member)
+        return tuple(archive["shape"].tolist()), int(entries), dtype
 
 
 def _load_csr(path: Path) -> Csr:
@@ -279,6 +280,8 @@ def _archive(path: Path) -> Iterator[NpzFile]:
             archive = np.load(file, allow_pickle=False)
             if not _MEMBERS.issubset(getattr(archive, "files", ())):
                 raise ValueError(f"it has not got the members {', '.join(sorted(_MEMBERS))}")
+            if not all(isinstance(archive[name], np.ndarray) for name in ("format", "shape")):
+                raise ValueError("its members are no arrays")  # numpy returns the bytes of such members
             if (form := archive["format"].item()) not in (b"csr", "csr"):
                 raise ValueError(f"its matrix is {form!r}")
             yield archive

@@ -24,11 +24,12 @@ from maxmargin.communicators.agreement import allgather_texts
 from maxmargin.operators.gram import Gram
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Communicator, Float, Operator
+from maxmargin.wording import shown
 
 NUMBER, CHECKSUM, ROWS = "number", "checksum", "rows"
 LOOKED_AT = 8  # columns of a kernel matrix, each of which sees all samples
 DAMAGE = (
-    OSError, EOFError, KeyError, ValueError, SyntaxError, MemoryError, NotImplementedError, TokenError,
+    OSError, EOFError, KeyError, ValueError, OverflowError, SyntaxError, MemoryError, NotImplementedError, TokenError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 SAME_ROWS = 1e-6  # relative to each sum: other processors round otherwise, and other rows are far away
@@ -146,6 +147,8 @@ class Checkpoints:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = dict(archive)
+            if strange := next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None):
+                raise ValueError(f"{shown(strange)} is no array")  # numpy returns the bytes of such members
             checksum = arrays.pop(CHECKSUM)
             if not np.array_equal(checksum, digest(arrays)):
                 raise ValueError("its checksum is another one")
