@@ -137,3 +137,14 @@ def test_the_plot_shows_what_nu_is_between():
     assert (nu <= support + 1e-9).all()
     assert "breakpoints" in repr(path)
     pyplot.close("all")
+
+
+def test_the_certificate_is_that_of_the_intercept_too():
+    weights = np.array([6e-11, 600.0, 26000.0])  # whose intercept has few digits where nu is small
+    path = nu_path([[1.0], [-1.0], [0.0]], [0, 1, 0], kernel="linear", sample_weight=weights)
+    certificate = path.certificate(path.nu_min)
+    (a, b), rho = path.at(path.nu_min), path.rho(path.nu_min)
+    margins = np.array([-1.0, 1.0, -1.0]) * ((a @ [1.0, -1.0, 0.0]) * np.array([1.0, -1.0, 0.0]) + b)
+    value = 0.5 * (a @ [1.0, -1.0, 0.0]) ** 2 * rho**2 - path.nu_min * weights.sum() * rho
+    value += rho * weights @ np.maximum(0.0, 1.0 - margins)
+    assert certificate.primal == pytest.approx(value, rel=1e-9)

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import (
     SVC,
+    SVCCV,
     SVR,
     LinearSVC,
     LinearSVR,
@@ -134,6 +135,8 @@ def test_a_polynomial_kernel_that_overflows_is_refused(samples, solver):
             quietly(model(kernel="poly", degree=9, gamma=1.0, solver=solver), samples, answers)
     with pytest.raises(ValueError, match=r"coef0=1e\+50"):
         quietly(SVC(kernel="poly", degree=9, gamma=1.0, coef0=1e50), X, y)
+    with pytest.raises(ValueError, match="polynomial kernel overflows"):  # before a fold has met it
+        quietly(SVCCV(kernel="poly", gammas=[1e-200, 0.1]), 1e150 * X, y)
 
 
 def test_large_polynomial_values_that_do_not_overflow_are_no_reason_to_refuse():

@@ -167,6 +167,8 @@ def test_what_is_refused():
         svm_path(X[:50], y[:50])  # one class
     with pytest.raises(ValueError, match="is not a positive number"):
         svm_path(X[:100], y[:100], -1.0)
+    with pytest.raises(ValueError, match="sums can be held up to 1e"):
+        svm_path(X[:100], y[:100], 1e300)
     with pytest.raises(ValueError, match="and max_memory is"):
         svm_path(X[:100], y[:100], max_memory=0.01)
     with pytest.raises(ValueError, match="not positive semi-definite"):

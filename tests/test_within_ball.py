@@ -135,6 +135,7 @@ def test_the_deviation_over_the_whole_ball():
 @pytest.mark.parametrize(("call", "fragment"), [
     (lambda X, y: minimise_in_ball(X, np.arange(6.0), 1.0), "labels -1 and 1 only"),
     (lambda X, y: minimise_in_ball(X, y, -1.0), "radius must be a finite number of at least 0"),
+    (lambda X, y: minimise_in_ball(X, y, 1e300), r"radius=1e\+300 must be 0, or from 1e-100"),
     (lambda X, y: minimise_in_ball(X, y, 1.0, loss="ramp"), "loss='ramp' is unknown"),
     (lambda X, y: minimise_in_ball(X * np.nan, y, 1.0), "NaN"),
     (lambda X, y: projected_sgd(X, y, 1.0, loss="squared_hinge"), "no bound on its slopes"),

@@ -15,8 +15,11 @@ import traceback
 import warnings
 from pathlib import Path
 
+import functions
 import numpy as np
 from judge import Finding, Fit, judge
+from newer import newer_case
+from problems import case
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
@@ -27,10 +30,16 @@ PATIENCE = 5.0  # seconds by which a fit may exceed it
 WORDS = 4  # of a sentence, at least
 WITHOUT_SOLVERS = ("RidgeCV",)
 OURS = ("maxmargin", "sklearn")
+CALLED = (
+    "svm_path", "nu_path", "leave_one_out", "ball", "hull_distance", "lasso_homotopy", "pareto_curve", "basis_pursuit",
+    "minimum_norm", "best_subset",
+)  # fmt: skip
 
 
 def attack(made, max_time, solvers, say=lambda text: None):
     """Fit a case with solvers and judge what they return."""
+    if made.how in CALLED:
+        return call(made, max_time, say)
     findings, fits = [], []
     for solver in solvers:
         say(solver)
@@ -47,17 +56,31 @@ def attack(made, max_time, solvers, say=lambda text: None):
     return findings + judge(made, fits, seconds=2.0 * max_time)
 
 
+def call(made, max_time, say):
+    """What is called is no fit: one call, and the judge of what it returns."""
+    say(made.how)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        try:
+            found = functions.called(made, max_time)
+        except Exception as error:
+            return [*_wrong_exception("auto", error, made.how), *_wrong_warnings("auto", raised)]
+        say("judge")
+        findings = functions.judged(made, found, 2.0 * max_time)
+    return [*findings, *_wrong_warnings("auto", raised)]
+
+
 def attempt(made, solver, max_time):
     """One fit, what it did that it must not, and its seconds; those of the processor, if others keep it busy."""
     began = np.array([time.perf_counter(), time.process_time()])
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         try:
-            model = fitted(made, solver, max_time)
+            model = fitted(made, solver, max_time) if made.how == "fit" else functions.fitted(made, max_time)
         except Exception as error:
             found = [*_wrong_exception(solver, error, "fit"), *_wrong_warnings(solver, raised)]
             return None, found, _seconds_since(began)
-        seconds = _seconds_since(began)
+        seconds = _seconds_since(began) if made.how == "fit" else 0.0
         try:
             verdict = maxmargin.certify(model, made.X, made.y, made.weights)
             found = []
@@ -105,6 +128,8 @@ def _wrong_warnings(solver, raised):
 
 def chosen_solvers(made, few):
     """All solvers; or "auto" and a few others, for a short attack."""
+    if made.solvers is not None:
+        return ["auto", *made.solvers]
     names = [] if made.estimator in WITHOUT_SOLVERS else sorted(SOLVERS)
     if few is None:
         return ["auto", *names]
@@ -147,6 +172,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of all problems (0)")
     parser.add_argument("--first", type=int, default=0, help="number of the first problem; the last line says the next")
     parser.add_argument("--number", type=int, help="of the only problem to run")
+    parser.add_argument(
+        "--newer", action="store_true", help="problems of the newer kinds, which have numbers of their own"
+    )
     parser.add_argument("--worker", action="store_true", help="read problems from standard input")
     options = parser.parse_args()
     if options.worker:
@@ -154,9 +182,10 @@ def main():
         return 0
     from night import night
 
+    make = newer_case if options.newer else case
     if options.number is not None:
-        return night(options.seed, options.number, 1, np.inf, NIGHT_SECONDS)
-    return night(options.seed, options.first, None, options.seconds, NIGHT_SECONDS)
+        return night(make, options.seed, options.number, 1, np.inf, NIGHT_SECONDS)
+    return night(make, options.seed, options.first, None, options.seconds, NIGHT_SECONDS)
 
 
 if __name__ == "__main__":

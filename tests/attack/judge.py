@@ -44,7 +44,7 @@ def judge(case, fits, seconds=1.0):
         return findings
     findings += _bandwidth(case, fits[0])
     for question in posing.questions(case, fits[0].model):
-        findings += _Bench(case, question, fits, seconds).findings()
+        findings += Bench(case, question, fits, seconds).findings()
     return findings
 
 
@@ -118,7 +118,7 @@ class _Answer:
         return max(abs(self.certificate.primal), abs(self.certificate.dual), self.certificate.least)
 
 
-class _Bench:
+class Bench:
     """All fits of one problem, and the smallest value of a function that is known."""
 
     def __init__(self, case, question, fits, seconds):

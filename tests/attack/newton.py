@@ -13,6 +13,7 @@ def applies(problem):
     space = getattr(problem, "space", None)
     return (
         loss[0] == "logistic"
+        and getattr(problem, "limits", None) is None
         and penalty[0] == "l2"
         and isinstance(space, RowSpace)
         and space.A.ncols() <= MOST_FEATURES

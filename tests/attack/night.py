@@ -3,19 +3,20 @@
 import time
 from collections import Counter
 
-from problems import case
 from reduce import reduced
 from script import script
 from watch import Worker
 
+SOMETIMES = 50  # problems
 
-def night(seed, first, count, seconds, max_time):
+
+def night(make, seed, first, count, seconds, max_time):
     """Run problems and print what was found; the number of findings, at most 1, is the exit code."""
     worker, deadline, number = Worker(), time.perf_counter() + seconds, first
     kinds: Counter = Counter()
     try:
         while time.perf_counter() < deadline and (count is None or number < first + count):
-            made = case(seed, number)
+            made = make(seed, number)
             for finding in worker.run(made, max_time):
                 kind = (finding["kind"].removeprefix("certify: "), made.estimator, finding["solver"])
                 kinds[kind] += 1
@@ -24,6 +25,8 @@ def night(seed, first, count, seconds, max_time):
                 if kinds[kind] == 1:
                     print(script(*reduced(made, finding, worker, max_time)), flush=True)
             number += 1
+            if number % SOMETIMES == 0:
+                print(f"number {number} is next", flush=True)
     finally:
         worker.stop()
     print(f"{number - first} problems, {sum(kinds.values())} findings of {len(kinds)} kinds; --first {number} goes on.")

@@ -24,11 +24,15 @@ from exact import (
     square,
     total,
 )
+from newer_exact import CrammerSinger, Grouped
 
 KERNEL_MACHINES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "KernelRidge")
 LEAST_SQUARES = ("Ridge", "RidgeCV", "RidgeClassifier", "LinearRegression", "KernelRidge")
 NO_CLASSES = ("SVR", "NuSVR", "LinearSVR", "SGDRegressor", "OneClassSVM", "Ridge", "RidgeCV", "LinearRegression",
-              "KernelRidge")  # fmt: skip
+              "KernelRidge", "Lasso", "ElasticNet", "DistributedLasso", "GroupLasso", "MultiTaskLasso",
+              "MultiTaskElasticNet")  # fmt: skip
+SPARSE = ("Lasso", "ElasticNet", "DistributedLasso")
+GROUPED = ("GroupLasso", "MultiTaskLasso", "MultiTaskElasticNet")
 LOSSES = {
     "hinge": ("hinge", arb(1)),
     "perceptron": ("hinge", arb(0)),
@@ -87,12 +91,20 @@ def questions(case, model):
         s = _weights(p, data)
         problem = Softmax(RowSpace(data.X), data.codes.tolist(), s, _intercept(case, p), _scale(p))
         return [Question(0, np.arange(len(s)), problem)]
+    if p.get("multi_class") == "crammer_singer":
+        codes, s, k = data.codes.tolist(), _weights(p, data), data.classes.size
+        problem = CrammerSinger(RowSpace(data.X), codes, s, k, _intercept(case, p), _scale(p))
+        return [Question(0, np.arange(len(s)), problem)]
+    if case.estimator in GROUPED:
+        return [Question(0, np.arange(len(data.weights)), _grouped(p, data))]
     out = []
     for k, (members, y) in enumerate(_tasks(case.estimator, p, data)):
         s = [_weights(p, data)[i] for i in members]
         space = _space(case, p, model, data, members)
         labels = [arb(float(v)) for v in y]
-        if case.estimator in LEAST_SQUARES:
+        if case.estimator in SPARSE:
+            problem = _sparse(p, space, labels, _shares(data))
+        elif case.estimator in LEAST_SQUARES:
             problem = _least_squares(case, p, data, space, labels, s, _alpha(model, p, k))
         else:
             problem = _problem(case, p, data, space, labels, s)
@@ -178,6 +190,34 @@ def _least_squares(case, p, data, space, y, s, alpha):
     return problem
 
 
+def _shares(data):
+    whole = total(data.weights)
+    return [w / whole for w in data.weights]
+
+
+def _sparse(p, space, y, s):
+    """``sum_i s_i (y_i - f(x_i) - b)^2 / 2 + alpha (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2)``."""
+    penalty = ("elastic net", arb(float(p["alpha"])), arb(float(p.get("l1_ratio", 1.0))))
+    low, high = p.get("bounds") or (-np.inf, np.inf)
+    limits = Limits(max(low, 0.0) if p.get("positive") else low, high)
+    return Machine(space, y, s, ("squared", arb(1)), penalty, "free" if p["fit_intercept"] else None, limits=limits)
+
+
+def _grouped(p, data):
+    """One problem for all targets."""
+    Y = [[arb(float(v)) for v in column] for column in np.atleast_2d(data.y.T)]
+    d, groups, alpha, share = data.X.shape[1], p.get("groups"), arb(float(p["alpha"])), arb(float(p.get("l1_ratio", 1)))
+    size = 1 if groups is None else groups
+    labels = np.arange(d) // size if isinstance(size, int) else np.array(size)
+    members = [np.flatnonzero(labels == g).tolist() for g in np.unique(labels)]
+    weights = p.get("weights")
+    if weights is None:  # and 1 for a feature of several targets
+        weights = [arb(len(some)).sqrt() for some in members]
+    strengths = [alpha * share * arb(v) for v in weights]
+    intercept = "free" if p["fit_intercept"] else None
+    return Grouped(RowSpace(data.X), Y, _shares(data), members, strengths, alpha * (1 - share), intercept)
+
+
 def _reach(X, y, intercept):
     """The coefficients about which something is proven without a penalty: of centred targets and columns."""
     columns, n = [[arb(v) for v in column] for column in X.T.tolist()], len(y)
@@ -206,7 +246,11 @@ def _problem(case, p, data, space, y, s):
         "loss", "log_loss" if name == "LogisticRegression" else "epsilon_insensitive" if "SVR" in name else "hinge"
     )
     kind = (TUBES[loss], arb(float(p["epsilon"]))) if loss in TUBES else LOSSES[loss]
-    return Machine(space, y, s, kind, _penalty(case, p, data), _intercept(case, p), _scale(p))
+    machine = Machine(space, y, s, kind, _penalty(case, p, data), _intercept(case, p), _scale(p))
+    if p.get("positive") or p.get("bounds") is not None:
+        low, high = p["bounds"] or (-np.inf, np.inf)
+        machine.limits = Limits(max(low, 0.0) if p["positive"] else low, high)
+    return machine
 
 
 # ---- what a model predicts with --------------------------------------------------------------------------------------
@@ -217,6 +261,14 @@ def function_of(model, question):
     k, space = question.k, question.problem.space
     if isinstance(question.problem, Softmax):
         return [space.coefficients(w) for w in model.coef_], [arb(float(v)) for v in model.intercept_]
+    if isinstance(question.problem, CrammerSinger):
+        W, b = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+        if question.problem.k == 2:  # their difference
+            W, b = np.concatenate([-0.5 * W, 0.5 * W]), np.concatenate([-0.5 * b, 0.5 * b])
+        return [space.coefficients(w) for w in W], [arb(float(v)) for v in b]
+    if isinstance(question.problem, Grouped):
+        biases = np.broadcast_to(np.ravel(model.intercept_), len(question.problem.Y))
+        return [space.coefficients(w) for w in np.atleast_2d(model.coef_)], [arb(float(v)) for v in biases]
     biases = np.ravel(getattr(model, "intercept_", 0.0))
     b = arb(float(biases[k if biases.size > 1 else 0]))
     if isinstance(space, RowSpace) and hasattr(model, "coef_"):

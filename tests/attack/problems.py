@@ -35,6 +35,9 @@ class Case:
     seed: int = 0
     number: int = 0
     notes: list[str] = field(default_factory=list)
+    newer: bool = False  # of `newer`
+    how: str = "fit"  # or what else is called, see `functions`
+    solvers: list[str] | None = None  # beside "auto"; all, or some of all, if None
 
 
 @np.errstate(all="ignore")

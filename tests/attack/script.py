@@ -6,16 +6,21 @@ from problems import pair, products, tilted
 
 TEMPLATE = """\
     # {line}
-    # python tests/attack/attack.py --seed {seed} --number {number}   ({notes})
+    # python tests/attack/attack.py{newer} --seed {seed} --number {number}   ({notes})
     import numpy as np, scipy.sparse as sp, maxmargin
     from numpy import inf, nan
     X = {X}
     y = {y}
     weights = {weights}
+{run}"""
+FIT = """\
     model = maxmargin.{estimator}({params})
 {before}    model.fit(X, {y_name}sample_weight=weights)
     print(model.solutions_)
     print(maxmargin.certify(model, X, y, weights))
+"""
+CALL = """\
+    print("{how}", "{estimator}", dict({params}))  # called as in tests/attack/functions.py
 """
 
 
@@ -23,24 +28,29 @@ def script(made, finding):
     """The script of a case and one of its findings."""
     line = "{kind}: claimed {claimed}; true is {true}".format(**finding).replace("\n", " ")[:1200]
     solver = finding["solver"] if finding["solver"] not in ("any", "judge", "start") else "auto"
-    params = {**made.params, "solver": solver, "max_time": 1}
+    params = {**made.params, "solver": solver, "max_time": 1} if made.how == "fit" else made.params
     text = ", ".join(f"{name}={_parameter(value)}" for name, value in params.items())
     before = ""
     if made.before is not None:
         X0, y0 = made.before
         before = f"    model.fit({matrix(X0)}, {numbers(y0)})\n"
-    return TEMPLATE.format(
-        line=line,
-        seed=made.seed,
-        number=made.number,
-        notes=", ".join(made.notes),
-        X=matrix(made.X),
-        y=numbers(made.y),
-        weights=numbers(made.weights),
+    run = (FIT if made.how == "fit" else CALL).format(
         estimator=made.estimator,
         params=text,
         before=before,
         y_name="" if made.y is None else "y, ",
+        how=made.how,
+    )
+    return TEMPLATE.format(
+        line=line,
+        seed=made.seed,
+        number=made.number,
+        newer=" --newer" if made.newer else "",
+        notes=", ".join(made.notes),
+        X=matrix(made.X),
+        y=numbers(made.y),
+        weights=numbers(made.weights),
+        run=run,
     )
 
 

@@ -1,8 +1,11 @@
 """A short attack: some hundred nasty problems, and those that were lied about once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from newer import newer_case
 from problems import Case, case
 from script import script
 from watch import Worker
@@ -10,6 +13,7 @@ from watch import Worker
 import maxmargin
 
 SEED, BLOCKS, BLOCK = 27, 16, 15
+NEWER, NEWER_BLOCK = 3, 14  # blocks of newer kinds, which are fewer
 BRIEFLY = 0.2  # max_time of a fit
 OTHERS = 2  # solvers beside "auto"
 
@@ -101,6 +105,12 @@ DEFECTS |= {
     "hard margin with weights": Case(
         "DistributedSVC", {"C": np.inf, "n_clients": 2}, Z, (Z[:, 0] > 0).astype(int), 1.0 * (np.arange(80) % 3 > 0)
     ),
+    "an intercept whose steps grow without an end": Case(
+        "Ridge",
+        {"alpha": 1e-300, "solver": "cocoa"},
+        np.array([[-1.0], [1.0], [0.0]]),
+        np.array([[1e7, -0.7], [1e7, 0.09], [1e7, -0.8]]),
+    ),
     "a sample that decides alone": Case("RidgeCV", {"alphas": [1e-300]}, 1e90 * Z[:4], TARGETS[:4]),
 }
 
@@ -121,6 +131,23 @@ def test_nothing_is_found(worker, block):
         made = case(SEED, number)
         found += [script(made, finding) for finding in worker.run(made, BRIEFLY, OTHERS)]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("block", range(NEWER))
+def test_nothing_is_found_in_newer_kinds(worker, block):
+    found = []
+    for number in range(block * NEWER_BLOCK, (block + 1) * NEWER_BLOCK):
+        made = newer_case(SEED, number)
+        found += [script(made, finding) for finding in worker.run(made, BRIEFLY, OTHERS)]
+    assert not found, "\n".join(found)
+
+
+def test_a_path_whose_start_rounding_leads_round_in_circles(worker):
+    made = newer_case(1, 181)
+    keep = np.r_[:9, 18:39]
+    made = replace(made, X=made.X.toarray()[keep], y=made.y[keep], weights=None)
+    assert not worker.run(made, 1.0)
 
 
 @pytest.mark.parametrize("name", DEFECTS)

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 from maxmargin.estimators._machinery.check import ClassWeight, check_prediction_data
 from maxmargin.estimators._machinery.kernels import kernel_scores
 from maxmargin.estimators._machinery.plan import Task
-from maxmargin.estimators._machinery.problems import nu_classification
+from maxmargin.estimators._machinery.problems import certificate_at, nu_classification
 from maxmargin.estimators.nu_svc import NuSVC
-from maxmargin.loop.certificate import certify_point
 from maxmargin.operators import Gram, Matrix, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
-from maxmargin.problems.point import Certificate, Point
+from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Array, Float
 from maxmargin.solvers.kernels.active_set import ActiveSetState, solved
 from maxmargin.solvers.kernels.active_set.face import Program
@@ -114,9 +113,9 @@ class NuPath:
 
     def certificate(self, nu: float) -> Certificate:
         """Primal and dual value of the solution for a value of nu, recomputed from the samples."""
-        a = self._undivided(nu)[0][0]
+        (a,), (ends,) = self._undivided(nu)
         problem = nu_classification(self.gram, self.task.y, self.task.s, float(nu))
-        return certify_point(problem, Point(a, 0.0, a))
+        return certificate_at(problem, a, ends, a)
 
     def decision_function(self, X: MatrixLike, nu: float | ArrayLike) -> Float:
         """Scores of samples by the model of a value of nu, or by each of several: a column for each."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.estimators._machinery.check import ClassWeight, check_prediction_data
+from maxmargin.estimators._machinery.extremes import LARGEST_WEIGHT
 from maxmargin.estimators._machinery.kernels import kernel_scores
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import hinge_problem
@@ -213,7 +214,12 @@ def svm_path(
     plan = model._plan(X, y, sample_weight)
     if len(plan.tasks) != 1:
         raise ValueError(f"svm_path is for two classes, and y has {model.classes_.size}; take one path for each pair.")
-    n = plan.weights.size
+    n, heaviest = plan.weights.size, C_max * float(plan.tasks[0].s.max(initial=0.0))
+    if heaviest > LARGEST_WEIGHT:
+        raise ValueError(
+            f"C_max={C_max:g} times the largest weight of a sample is {heaviest:.1e}, and sums can be held up to "
+            f"{LARGEST_WEIGHT:.0e}; lower C_max or the weights."
+        )
     if 8.0 * n * n > max_memory * 2.0**20:
         raise ValueError(
             f"svm_path stores the kernel matrix, {8.0 * n * n / 2.0**20:.0f} megabytes for {n} samples, and max_memory "

@@ -30,6 +30,7 @@ LOSSES: dict[str, Loss] = {
 LIPSCHITZ = ("hinge", "huber_hinge", "logistic")  # those whose slopes are at most 1
 MOST_STRENGTHS = 60  # that are tried
 INNER = 0.1  # tolerance of each fit, as a share of what is asked for
+LARGEST_RADIUS = 1e100
 ORDERS = ("fresh", "independent")
 
 
@@ -214,7 +215,11 @@ def projected_sgd(
 def _posed(X: Any, y: ArrayLike, radius: float, loss: str) -> tuple[Problem, int]:
     """The mean loss as a problem whose penalty is to be chosen, and the number of samples."""
     matrix, labels = check_system(X, y, ("X", "y"))
-    check_number("radius", radius)
+    if check_number("radius", radius) > LARGEST_RADIUS or 0.0 < radius < 1.0 / LARGEST_RADIUS:
+        raise ValueError(
+            f"radius={radius:g} must be 0, or from {1.0 / LARGEST_RADIUS:.0e} to {LARGEST_RADIUS:.0e}, or its square "
+            f"could not be held; scale X by a factor, and the radius by its inverse."
+        )
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError("y must hold the labels -1 and 1 only.")
     if loss not in LOSSES:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from maxmargin._jit import compiled
+from maxmargin.estimators._machinery.check import check_polynomial
 from maxmargin.estimators._machinery.kernels import bandwidth, training_operator
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.recognise import Constraints
@@ -89,6 +90,9 @@ class KernelSelection(Selection):
                 grid["gamma"] = positive_values("gammas", scale * np.geomspace(NARROWEST, WIDEST, max(1, count)))
             else:
                 grid["gamma"] = positive_values("gammas", self.gammas)
+        if self.kernel == "poly":
+            model = self._model(C=1.0)
+            check_polynomial(model.degree, float(grid["gamma"].max()), model.coef0, X)
         return grid
 
     def _scored(self, X: Matrix, y: Array, weights: Float, grid: Grid, folds: Folds, score: Scorer) -> Float:

@@ -22,6 +22,7 @@ MAX_EPOCHS_ALONE = 1000  # in a round, for tiny matrices, whose epochs take no t
 REFRESH_AFTER = 50  # rounds; rounding errors of so many do not show
 FIRST_STEP = 10.0  # of the intercept, as a multiple of the mean curvature of the dual divided by the number of rows
 STEP_FACTOR = 1.5  # by which that step grows while the intercept gets nearer too slowly, and shrinks when it overshot
+SHORTEST_STEP, LONGEST_STEP = 1e-150, 1e150  # of the intercept: beyond, its inverse or its square is no number
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,9 @@ class CoCoA(Solver[Problem, "CoCoAState"]):
         before, state.b = state.b, state.intercept_for(state.total)
         residual = state.total - state.ridge * state.b
         if residual * state.residual < 0.0:
-            state.step /= STEP_FACTOR
+            state.step = max(state.step / STEP_FACTOR, SHORTEST_STEP)
         elif abs(residual) > 0.5 * abs(state.residual):
-            state.step *= STEP_FACTOR
+            state.step = min(state.step * STEP_FACTOR, LONGEST_STEP)
         state.residual = residual
         return abs(state.b - before) > 1e-15 * (1.0 + abs(before))
 
@@ -166,7 +167,7 @@ class CoCoAState(DualState):
             self.epochs = max(self.epochs, int(min(ROUND_WORK / max(1.0, entries), MAX_EPOCHS_ALONE)))
         if self.free or (communicator.size > 1 and self.ridge < math.inf):
             curvature = length / self.samples / problem.lam or 1.0 / (weight / self.samples or 1.0)
-            self.step = FIRST_STEP * curvature / self.samples
+            self.step = min(max(FIRST_STEP * curvature / self.samples, SHORTEST_STEP), LONGEST_STEP)
         self.q, self.order = squares / problem.lam, np.flatnonzero(problem.s > 0.0)
         self.random = seeded(self.seed + (communicator.rank << 32))
         self.last_alpha, self.last_w = np.zeros_like(self.alpha), np.zeros_like(self.w)
