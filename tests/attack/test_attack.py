@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from newer import newer_case
-from problems import Case, case
+from problems import Case, case, pair
 from script import script
 from watch import Worker
 
@@ -110,6 +110,9 @@ DEFECTS |= {
         {"alpha": 1e-300, "solver": "cocoa"},
         np.array([[-1.0], [1.0], [0.0]]),
         np.array([[1e7, -0.7], [1e7, 0.09], [1e7, -0.8]]),
+    ),
+    "values of pairs of single precision": Case(
+        "KernelRidge", {"kernel": pair, "alpha": 0.1, "tol": 1e-14}, Z[:3].astype(np.float32), TARGETS[:3]
     ),
     "a sample that decides alone": Case("RidgeCV", {"alphas": [1e-300]}, 1e90 * Z[:4], TARGETS[:4]),
 }

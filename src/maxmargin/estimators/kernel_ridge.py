@@ -213,7 +213,9 @@ class _Machine:
 
 
 def _of_pairs(A: Matrix, B: Matrix, pair: Callable[..., float], keywords: dict[str, Any]) -> Float:
-    """The values of a kernel that takes two samples, for all pairs."""
+    """The values of a kernel that takes two samples, for all pairs, not rounded to the type of the samples."""
+    same, A = A is B, A.astype(np.float64, copy=False)
+    B = A if same else B.astype(np.float64, copy=False)
     return np.asarray(pairwise_kernels(A, B, metric=pair, **keywords), dtype=np.float64)
 
 
