@@ -115,6 +115,7 @@ class NuPath:
         """Primal and dual value of the solution for a value of nu, recomputed from the samples."""
         (a,), (ends,) = self._undivided(nu)
         problem = nu_classification(self.gram, self.task.y, self.task.s, float(nu))
+        assert isinstance(problem, BoxQP)  # of a kernel matrix
         return certificate_at(problem, a, ends, a)
 
     def decision_function(self, X: MatrixLike, nu: float | ArrayLike) -> Float:
