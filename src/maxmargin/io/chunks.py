@@ -25,7 +25,7 @@ from maxmargin.operators import ChunkedMatrix
 from maxmargin.operators.chunked import page_in
 from maxmargin.operators.rows import Matrix, Sparse, is_sparse
 from maxmargin.protocols import Array
-from maxmargin.wording import PathLike, Wording
+from maxmargin.wording import PathLike, Wording, shown
 
 MEMORY = 2**28
 _DAMAGE = (
@@ -295,7 +295,9 @@ def check_matrix(
 ) -> None:
     """Refuse what is not a matrix of numbers with as many columns as the first."""
     if len(shape) != 2 or 0 in shape:
-        sentence = f"The array has shape {shape}, but samples are a matrix with at least one row and one column."
+        sentence = (
+            f"The array has shape {shown(str(shape))}, but samples are a matrix with at least one row and one column."
+        )
     elif dtype.kind not in "fiub":
         sentence = f"The entries are of type {dtype}, not numbers; convert them to float32 or float64."
     elif shape[1] != first[1]:
