@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery.at_once import is_wanted
-from maxmargin.estimators._machinery.forecasts import warn_of_hours
+from maxmargin.estimators._machinery.forecasts import FEW_SAMPLES, warn_of_hours
 from maxmargin.estimators._machinery.plan import Plan, RowsView
 from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.minimize import minimize
@@ -89,7 +89,8 @@ def solve(estimator: CertifiedEstimator, plan: Plan) -> Results:
         plan.first = None  # if somebody posed it, it is solved
         return found
     choose_solver(estimator, plan)
-    warn_of_hours(estimator, plan)
+    if plan.X.shape[0] > FEW_SAMPLES:
+        warn_of_hours(estimator, plan)
     return solve_in_turn(estimator, plan)
 
 

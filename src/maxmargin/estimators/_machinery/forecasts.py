@@ -57,8 +57,6 @@ def warn_of_hours(estimator: CertifiedEstimator, plan: Plan) -> None:
         The forecast is an hour or more; or many minutes, of which ``max_time`` is a tenth at most.
 
     """
-    if plan.X.shape[0] < FEW_SAMPLES:
-        return
     expected = forecast_of(estimator, plan)
     if expected is None or expected.seconds < MANY_MINUTES:
         return
