@@ -1,6 +1,7 @@
 """The distance of two hulls: every solver against a reference, the certificate, the proof that hulls meet, C-SVM."""
 
 import math
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -241,3 +242,13 @@ def test_what_is_refused():
     problem = HullDistance(Rows(A2), np.repeat([1.0, -1.0], 15), np.ones(30))
     with pytest.raises(ValueError, match="cannot solve"):
         minimize(problem, Newton())
+
+
+def test_hulls_that_nearly_meet_do_not_take_for_ever(monkeypatch):
+    rng = np.random.default_rng(1)
+    X = np.where(np.arange(10)[:, None] < 4, 0.0, 1.0 + 1e-9 * rng.normal(size=(10, 20)))[rng.permutation(10)]
+    monkeypatch.setattr(sys.modules[hull_distance.__module__], "MOST_ITERATIONS", 300)
+    found = hull_distance(X[:4], X[4:], nu=0.3)
+    assert (found.status.name, found.solution.iterations) == ("MAX_ITER", 300)
+    assert found.width <= found.distance
+    assert hull_distance(X[:4], X[4:], nu=0.3, max_iter=500).solution.iterations == 500

@@ -18,6 +18,8 @@ from maxmargin.protocols import Array, Float
 from maxmargin.solvers import make_solver
 from maxmargin.threads import workers_for
 
+MOST_ITERATIONS = 100_000
+
 
 @dataclass(frozen=True)
 class Separation:
@@ -94,7 +96,8 @@ def hull_distance(
     solver : {"saddle", "gilbert", "frank_wolfe"}, default="saddle"
         How.
     max_iter : int, optional
-        Limit on the solver's iterations.
+        Limit on the solver's iterations; 100,000 if neither it nor `max_time` is given, as hulls that nearly meet may
+        take any number.
     max_time : float, optional
         Limit in seconds; the best points so far are kept.
     n_jobs : int, optional
@@ -127,6 +130,8 @@ def hull_distance(
     X = sp.vstack([A, B], format="csr") if is_sparse(A) or is_sparse(B) else np.concatenate([A, B])
     y = np.repeat([1.0, -1.0], [n, m])
     problem = HullDistance(Rows(X, workers_for(n_jobs)), y, np.full(n + m, float(nu)))
+    if max_iter is None and max_time is None:
+        max_iter = MOST_ITERATIONS
     solution = minimize(problem, make_solver(solver, **options), tol=tol, max_iter=max_iter, max_time=max_time)
     certificate, point = solution.certificate, solution.point
     assert point.alpha is not None  # it was certified
