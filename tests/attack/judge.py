@@ -53,7 +53,7 @@ def _consistent(fit):
     model, worst = fit.model, fit.model.solution_.certificate
     for name in ("coef_", "intercept_", "dual_coef_", "rho_", "nu_", "epsilon_"):
         try:
-            values = getattr(model, name)
+            values = posing.dense(model, name)
         except AttributeError:
             continue
         if not np.isfinite(np.asarray(values, dtype=np.float64)).all():

@@ -256,23 +256,29 @@ def _problem(case, p, data, space, y, s):
 # ---- what a model predicts with --------------------------------------------------------------------------------------
 
 
+def dense(model, name):
+    """An attribute as an array: models of sparse samples have sparse ones."""
+    values = getattr(model, name)
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
 def function_of(model, question):
     """The function of problem ``k`` without and its intercept, or lists of both for several classes at once."""
     k, space = question.k, question.problem.space
     if isinstance(question.problem, Softmax):
-        return [space.coefficients(w) for w in model.coef_], [arb(float(v)) for v in model.intercept_]
+        return [space.coefficients(w) for w in dense(model, "coef_")], [arb(float(v)) for v in model.intercept_]
     if isinstance(question.problem, CrammerSinger):
-        W, b = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+        W, b = np.atleast_2d(dense(model, "coef_")), np.ravel(model.intercept_)
         if question.problem.k == 2:  # their difference
             W, b = np.concatenate([-0.5 * W, 0.5 * W]), np.concatenate([-0.5 * b, 0.5 * b])
         return [space.coefficients(w) for w in W], [arb(float(v)) for v in b]
     if isinstance(question.problem, Grouped):
         biases = np.broadcast_to(np.ravel(model.intercept_), len(question.problem.Y))
-        return [space.coefficients(w) for w in np.atleast_2d(model.coef_)], [arb(float(v)) for v in biases]
+        return [space.coefficients(w) for w in np.atleast_2d(dense(model, "coef_"))], [arb(float(v)) for v in biases]
     biases = np.ravel(getattr(model, "intercept_", 0.0))
     b = arb(float(biases[k if biases.size > 1 else 0]))
     if isinstance(space, RowSpace) and hasattr(model, "coef_"):
-        return space.coefficients([float(v) for v in np.atleast_2d(model.coef_)[k]]), b
+        return space.coefficients([float(v) for v in np.atleast_2d(dense(model, "coef_"))[k]]), b
     alpha = expansion_of(model, k, space.n, question.members)
     f = space.expansion([float(v) for v in alpha])
     if isinstance(space, RowSpace):  # scores are sums over the samples
@@ -283,17 +289,18 @@ def function_of(model, question):
 def expansion_of(model, k, n, members):
     """The coefficients over the samples of problem ``k``, from LIBSVM's layout of ``dual_coef_``."""
     if not hasattr(model, "support_"):
-        return np.atleast_2d(model.dual_coef_.T)[k][members]
+        return np.atleast_2d(dense(model, "dual_coef_").T)[k][members]
+    variables = dense(model, "dual_coef_")
     alpha = np.zeros(max(int(max(model.support_, default=0)), int(max(members))) + 1)
     classes = getattr(model, "classes_", None)
     if classes is None or classes.size == 2 or model.multi_class == "ovr":
-        alpha[model.support_] = model.dual_coef_[k]
+        alpha[model.support_] = variables[k]
         return alpha[members]
     i, j = list(combinations(range(classes.size), 2))[k]
     ends = np.cumsum(model.n_support_)
     first, second = slice(ends[i] - model.n_support_[i], ends[i]), slice(ends[j] - model.n_support_[j], ends[j])
-    alpha[model.support_[first]] = model.dual_coef_[j - 1, first]
-    alpha[model.support_[second]] = model.dual_coef_[i, second]
+    alpha[model.support_[first]] = variables[j - 1, first]
+    alpha[model.support_[second]] = variables[i, second]
     return alpha[members]
 
 
