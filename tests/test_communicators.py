@@ -56,26 +56,30 @@ def test_alone():
     assert laws(ALONE, 0) == 50.0
 
 
-def test_what_may_be_given_up_is_the_same_until_it_is():
+@pytest.mark.parametrize("star", [False, True])
+def test_what_may_be_given_up_is_the_same_until_it_is(star):
     """With the number that says whether it is too late, which nobody counts or sees."""
 
     def program(communicator, shard):
         counting = Counting(communicator)
-        with counting.given_up_if(lambda: False):
-            return laws(counting, shard), counting.traffic.scalars
+        around = Star(counting) if star else counting
+        with around.given_up_if(lambda: False):
+            return laws(around, shard), counting.traffic.scalars
 
     def plainly(communicator, shard):
         counting = Counting(communicator)
-        return laws(counting, shard), counting.traffic.scalars
+        return laws(Star(counting) if star else counting, shard), counting.traffic.scalars
 
     for size in (1, 3):
         assert run_in_process(program, list(range(size))) == run_in_process(plainly, list(range(size)))
 
 
+@pytest.mark.parametrize("star", [False, True])
 @pytest.mark.parametrize("collective", ["allreduce", "allgather", "broadcast"])
-def test_clients_give_up_in_the_same_round_when_rank_0_wants_to(collective):
+def test_clients_give_up_in_the_same_round_when_rank_0_wants_to(collective, star):
     def program(communicator, shard):
         counting, rounds = Counting(communicator), []
+        counting = Star(counting) if star else counting
         late = (lambda: len(rounds) >= 7) if communicator.rank == 0 else lambda: len(rounds) >= 3  # which counts not
 
         def talk():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -55,6 +56,11 @@ class Star:
     def traffic(self) -> Traffic | None:
         """What this client has sent and received, if it is counted."""
         return getattr(self.inner, "traffic", None)
+
+    @property
+    def given_up_if(self) -> Callable[[Callable[[], bool]], AbstractContextManager[None]] | None:
+        """How clients give up together what takes too long: the server's answers say so."""
+        return getattr(self.inner, "given_up_if", None)
 
     def combined(self, x: Float, rule: Callable[[Float], Float], size: int) -> Float:
         """What a rule makes of the arrays of all clients: the server applies it, and tells the others."""
