@@ -6,7 +6,7 @@ JOBS ?= 2
 PEERS := $(abspath $(VENV))/peers
 TO_FOLDER := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target
 
-.PHONY: demo test lint check bench bench-kernels bench-linear bench-leastsquares peers attack attack-faults bench-saddle bench-clients figures clean
+.PHONY: demo test test-sklearn test-ecosystem lint check bench bench-kernels bench-linear bench-leastsquares peers attack attack-faults bench-saddle bench-clients figures clean
 
 demo: $(VENV)/installed ## install, then train and certify a model on bundled data
 	$(BIN)/maxmargin demo
@@ -29,6 +29,12 @@ attack: $(VENV)/installed-test ## nasty problems, every solver, an exact judge: 
 
 attack-faults: $(VENV)/installed-test ## damaged files, wrong commands, signals: make attack-faults SECONDS=1800 SEED=7
 	$(BIN)/python -u tests/faults/attack_faults.py --seconds $(SECONDS) --seed $(SEED)
+
+test-sklearn: $(VENV)/installed-test ## scikit-learn's own tests with our classes, about ten minutes: make test-sklearn ARGS="-k kernel"
+	$(BIN)/python tests/sklearn_suite/run.py -n $(JOBS) $(ARGS)
+
+test-ecosystem: $(VENV)/installed-ecosystem ## the packages that people use our estimators with
+	$(BIN)/python -m pytest -p no:cacheprovider tests/test_neighbours.py -n $(JOBS)
 
 bench: $(VENV)/installed-bench ## compare with the peers: make bench ARGS="--data DIR"
 	$(BIN)/python benchmarks/compare.py $(ARGS)
@@ -89,6 +95,10 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $@ $(VENV)/installed
+
+$(VENV)/installed-ecosystem: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,ecosystem]"
+	touch $@ $(VENV)/installed $(VENV)/installed-test
 
 $(VENV)/installed-bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"

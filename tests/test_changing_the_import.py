@@ -1,17 +1,27 @@
 """What breaks users of scikit-learn who only change the import: one test for each way in which it once did."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.linear_model
+import sklearn.svm
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification, make_regression
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
+from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import scale
 
+import maxmargin
 from maxmargin import (
     SVC,
     SVR,
+    Lasso,
+    LinearRegression,
     LinearSVC,
     LinearSVR,
     LogisticRegression,
@@ -159,3 +169,154 @@ def test_negative_weights_are_counted_where_there_is_no_minimum(make):
     X, y = iris()
     with pytest.raises(ValueError, match=r"`sample_weight`: 2 of 150\..*has no minimum; leave these samples out"):
         make().fit(X, y, np.r_[-1.0, -2.0, np.ones(148)])
+
+
+# Parameters that scikit-learn takes
+
+
+@pytest.mark.parametrize("name", ["SVC", "NuSVC", "SVR", "LinearSVC", "LogisticRegression", "Ridge", "Lasso"])
+def test_parameters_of_scikit_learn_are_taken(name):
+    """With ``probability="deprecated"`` and ``penalty="deprecated"``, which scikit-learn 1.9 has for defaults."""
+    X, y = iris()
+    theirs = getattr(sklearn.svm, name, None) or getattr(sklearn.linear_model, name)
+    model = getattr(maxmargin, name)(**theirs().get_params()).fit(X, y)
+    assert model.predict(X).shape == (150,)
+    assert not hasattr(model, "predict_proba") or name == "LogisticRegression"
+
+
+def test_no_penalty_leaves_no_trace_where_there_is_an_optimum():
+    X, y = iris()
+    model = LogisticRegression(penalty=None, tol=1e-8).fit(X, y == 2)
+    problem = certify(model, X, y == 2)
+    assert problem.relative_gap <= 1e-8
+    z = X @ model.coef_[0] + model.intercept_[0]
+    slopes = 1.0 / (1.0 + np.exp(-z)) - (y == 2)  # of the losses alone, whose gradient is zero
+    np.testing.assert_allclose(np.append(X.T @ slopes, slopes.sum()), 0.0, atol=1e-6)
+    np.testing.assert_array_equal(LogisticRegression(C=np.inf, tol=1e-8).fit(X, y == 2).coef_, model.coef_)
+    with pytest.warns(UserWarning, match="Setting penalty=None will ignore the C"):
+        LogisticRegression(penalty=None, C=3.0).fit(X, y)
+
+
+def test_no_penalty_on_separable_classes_ends_without_errors():
+    X, y = iris()
+    model = LogisticRegression(C=np.inf).fit(X, y == 0)
+    assert (model.predict(X) == (y == 0)).all()
+    assert model.status_ is maxmargin.Status.CONVERGED
+
+
+@pytest.mark.parametrize(("penalty", "l1_ratio"), [("l2", 1.0), ("l1", 0.5)])
+def test_penalty_counts_where_l1_ratio_contradicts_it(penalty, l1_ratio):
+    X, y = iris()
+    with pytest.warns(UserWarning, match=f"Inconsistent values: penalty={penalty} with l1_ratio={l1_ratio}"):
+        model = LogisticRegression(penalty=penalty, l1_ratio=l1_ratio).fit(X, y == 2)
+    np.testing.assert_array_equal(model.coef_, LogisticRegression(penalty=penalty).fit(X, y == 2).coef_)
+
+
+def test_an_infinite_C_of_a_regression_is_a_very_large_one():
+    X, y = make_regression(50, 100, random_state=0)
+    model = SVR(C=np.inf).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), SVR(C=1e10).fit(X, y).predict(X), rtol=1e-6)
+    assert np.abs(model.predict(X) - y).max() <= 0.1 * (1.0 + 1e-3)
+    assert certify(model, X, y).relative_gap <= 1.01e-3
+
+
+def test_gamma_may_be_zero():
+    X, y = iris()
+    model = SVC(gamma=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), sklearn.svm.SVC(gamma=0).fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("make", [SVC, LinearSVC, LogisticRegression, Ridge])
+def test_a_tolerance_of_zero_goes_as_far_as_float64_gets(make):
+    X, y = iris()
+    with pytest.warns(ConvergenceWarning, match="rounding errors or ill conditioning prevent further progress"):
+        model = make(tol=0.0).fit(X, y)
+    assert model.duality_gap_ <= 1e-9
+
+
+def test_ties_are_refused_at_predict():
+    X, y = iris()
+    model = SVC(break_ties=True, decision_function_shape="ovo").fit(X, y)
+    assert model.decision_function(X).shape == (150, 3)
+    with pytest.raises(ValueError, match="break_ties must be False when decision_function_shape is 'ovo'"):
+        model.predict(X)
+
+
+def test_parameters_of_platts_curve():
+    X, y = iris()
+    model = SVC().fit(X, y)
+    assert model.probA_.size == model.probB_.size == 0
+    with pytest.raises(AttributeError, match="has the slopes probability_slopes_"):
+        SVC(probability=True).fit(X, y).probA_  # noqa: B018
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "log"])
+@pytest.mark.parametrize("settings", [{"fit_intercept": False}, {"intercept_scaling": 10.0}], ids=str)
+def test_the_smallest_C_with_a_coefficient_is_that_of_l1_min_c(loss, settings):
+    X, y = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]]), [0, 1, 1, 1]
+    bound = sklearn.svm.l1_min_c(X, y, loss=loss, **settings)
+    model = LinearSVC(penalty="l1", **settings)
+    if loss == "log":
+        model = LogisticRegression(penalty="l1", solver="liblinear", **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an intercept at the bound is a matter of rounding
+        none = clone(model).set_params(C=bound).fit(X, y)
+    some = clone(model).set_params(C=1.01 * bound).fit(X, y)
+    assert not none.coef_.any()
+    assert not none.intercept_.any()
+    assert some.coef_.any() or some.intercept_.any()
+
+
+# Samples that scikit-learn takes
+
+
+def count(A, B):
+    """How many letters two strings share."""
+    return np.array([[sum(min(a.count(c), b.count(c)) for c in "abc") for b in B] for a in A], dtype=float)
+
+
+@pytest.mark.parametrize("make", [SVC, SVR, NuSVC, OneClassSVM])
+def test_kernels_of_strings(make):
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abc"), size=rng.integers(1, 9))) for _ in range(40)]
+    y = np.array([word.count("a") > word.count("b") for word in words]) * 1.0
+    arguments = () if make is OneClassSVM else (y,)
+    model = make(kernel=count).fit(words, *arguments)
+    by_matrix = make(kernel="precomputed").fit(count(words, words), *arguments)
+    np.testing.assert_allclose(model.dual_coef_, by_matrix.dual_coef_, atol=1e-9)
+    np.testing.assert_allclose(model.predict(words), by_matrix.predict(count(words, words)), atol=1e-9)
+    assert set(np.ravel(model.support_vectors_)) <= set(words)
+    copied = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copied.predict(np.array(words[:5])), model.predict(words[:5]))
+    if make is SVC:
+        assert cross_val_score(model, words, y, cv=3).mean() > 0.8
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            model.fit(words, y[:-1])
+
+
+@pytest.mark.parametrize("make", [LogisticRegression, Ridge, Lasso, RidgeClassifier, LinearRegression])
+def test_single_precision_in_single_precision_out(make):
+    X, y = iris()
+    single = X.astype(np.float32)
+    model, double = make().fit(single, y), make().fit(single.astype(float), y)
+    assert model.coef_.dtype == np.float32
+    assert np.asarray(model.intercept_).dtype == np.float32
+    np.testing.assert_allclose(model.coef_, double.coef_, rtol=1e-6, atol=1e-7)
+    assert model.duality_gap_ == pytest.approx(double.duality_gap_, rel=1e-3, abs=1e-6)
+    if not hasattr(model, "classes_"):
+        assert model.predict(single).dtype == np.float32
+        assert model.predict(X).dtype == np.float64
+    assert double.coef_.dtype == np.float64
+    assert certify(model, single, y).relative_gap <= 1.01e-4
+
+
+def test_pickles_hold_the_proof_and_little_else():
+    X, y = make_classification(200, 200, random_state=0)
+    model = LinearSVC(loss="hinge", solver="subgradient", max_iter=200, tol=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    copied = pickle.loads(pickle.dumps(model))
+    assert len(copied.solution_.history) <= 10
+    assert copied.solution_.history[-1] == model.solution_.history[-1]
+    assert certify(copied, X, y).relative_gap == pytest.approx(certify(model, X, y).relative_gap)

@@ -245,7 +245,7 @@ def test_odd_samples():
         ({"alpha": -1.0}, "alpha"),
         ({"alpha": np.nan}, "alpha"),
         ({"alpha": np.inf}, "alpha"),
-        ({"tol": 0.0}, "tol"),
+        ({"tol": -1.0}, "tol"),
         ({"selection": "greedy"}, "selection"),
         ({"bounds": (1.0, 2.0)}, "at most 0"),
         ({"bounds": (np.zeros(3), 1.0)}, "7 numbers"),

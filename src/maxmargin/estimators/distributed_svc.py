@@ -98,6 +98,8 @@ class DistributedSVC(DistributedClassifier):
 
     """
 
+    _has_hard_margin: ClassVar[bool] = True  # which an infinite C asks for
+
     loss: str = "squared_hinge"
     _: KW_ONLY
     C: float = 1.0

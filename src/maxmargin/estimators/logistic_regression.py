@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -54,11 +55,13 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
 
     Parameters
     ----------
-    penalty : {"auto", "l2", "l1", "elasticnet"}, default="auto"
-        Norm of the coefficients. "auto" and "elasticnet" are what `l1_ratio` says. None is refused: there may be no
-        optimum. An L1 norm is for two classes or ``multi_class="ovr"``.
+    penalty : {"auto", "l2", "l1", "elasticnet"} or None, default="auto"
+        Norm of the coefficients. "auto" and "elasticnet" are what `l1_ratio` says, and None is ``C=inf``. An L1
+        norm is for two classes or ``multi_class="ovr"``.
     C : float, default=1.0
-        Weight of the losses against the norm.
+        Weight of the losses against the norm. ``inf`` stands for 1e10, and the certificate is about that: where no
+        hyperplane separates the classes, nothing is seen of so small a penalty; where one does, there is no optimum
+        without a penalty, and the hyperplane found is that of nearly the widest margin.
     l1_ratio : float, default=0.0
         Share of the L1 norm: 0 is the L2 penalty, 1 the L1 penalty, anything between the elastic net.
     dual : bool, default=False
@@ -128,6 +131,10 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
     }
 
     @property
+    def _has_precision_of_samples(self) -> bool:  # type: ignore[override]
+        return self.solver != "liblinear"
+
+    @property
     def _all_at_once(self) -> bool:
         """Whether one problem has more than two classes."""
         return self.classes_.size > 2 and self.multi_class == "multinomial"
@@ -172,16 +179,15 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
         return choose(problem, self.max_time)
 
     def _refuse_contradictions(self) -> None:
-        if self.penalty is None or np.isinf(self.C):
-            raise ValueError(
-                f"{'penalty=None' if self.penalty is None else 'C=inf'} asks for no penalty, and then there may be no "
-                f"optimum: on separable data the coefficients grow without end. Use a large C, such as 1e6."
-            )
+        if self.penalty is None and self.C != 1.0:
+            warnings.warn("Setting penalty=None will ignore the C parameter", stacklevel=6)
         if self.penalty == "elasticnet" and self.l1_ratio is None:
             raise ValueError("penalty='elasticnet' needs an l1_ratio between 0 and 1; it is None.")
         if self.penalty in ("l2", "l1") and self.l1_ratio not in (0, None, l1_share(self)):
-            raise ValueError(
-                f"penalty={self.penalty!r} contradicts l1_ratio={self.l1_ratio!r}; leave one of them at its default."
+            warnings.warn(
+                f"Inconsistent values: penalty={self.penalty} with l1_ratio={self.l1_ratio}, and penalty counts. The "
+                f"l1_ratio parameter is only used when penalty is 'elasticnet'. Got (penalty={self.penalty})",
+                stacklevel=6,
             )
 
     def _refuse_what_classes_exclude(self) -> None:

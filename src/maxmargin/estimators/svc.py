@@ -129,6 +129,8 @@ shape_fit_, n_features_in_, feature_names_in_
         "intercept": INTERCEPT_CONSTRAINT,
     }
 
+    _has_hard_margin: ClassVar[bool] = True  # which an infinite C asks for
+
     @property
     def _hard(self) -> bool:
         """Whether the margin is hard."""

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import of_loss
-from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT, POSITIVE
+from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import (
     APPROXIMATION_CONSTRAINTS,
     KERNEL_CONSTRAINTS,
@@ -92,7 +92,7 @@ feature_names_in_
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **KERNEL_CONSTRAINTS,
         **APPROXIMATION_CONSTRAINTS,
-        "C": [POSITIVE],
+        "C": [Interval(Real, 0, None, closed="right")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
         "random_state": ["random_state"],

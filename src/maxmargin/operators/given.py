@@ -88,6 +88,11 @@ class PrecomputedGram(GivenGram):
         return np.asarray(self.K.diagonal(), dtype=np.float64)
 
 
+def values_of(function: Callable[[Any, Any], Any], X: Matrix, Z: Matrix) -> Any:
+    """What a kernel of the user returns, who sees a column of objects as the list that it was."""
+    return function(*(list(A[:, 0]) if A.dtype == object else A for A in (X, Z)))
+
+
 class CallableGram(GivenGram):
     """A kernel matrix from a Python function ``kernel(A, B)`` that returns one row per row of ``A``."""
 
@@ -100,12 +105,12 @@ class CallableGram(GivenGram):
     def between(self, rows: Index, columns: Index) -> Float:
         """``K[rows, columns]``."""
         right = self.X if columns.size == self.n_samples else self.X[columns]
-        return checked_values(self.function(self.X[rows], right), (len(rows), columns.size))
+        return checked_values(values_of(self.function, self.X[rows], right), (len(rows), columns.size))
 
     def diagonal(self) -> Float:
         """``k(x_i, x_i)``, one call per stretch of rows."""
         out = np.empty(self.n_samples)
         for part in stretches(self.n_samples, 1024):
             X = self.X[part]
-            out[part] = checked_values(self.function(X, X), (X.shape[0],) * 2).diagonal()
+            out[part] = checked_values(values_of(self.function, X, X), (X.shape[0],) * 2).diagonal()
         return out

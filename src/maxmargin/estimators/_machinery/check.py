@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,6 +45,7 @@ COLUMNS: dict[str, Any] = {**ROWS, "order": None, "accept_sparse": ["csc", "csr"
 ALL_ZERO: dict[str, Any] = (
     {"allow_all_zero_weights": True} if "allow_all_zero_weights" in signature(_check_sample_weight).parameters else {}
 )
+WITHOUT_PENALTY = 1e10  # what an infinite C stands for, but for hard margins
 NU_SLACK = 1e-9  # relative: what rounding of a feasible nu may amount to
 
 
@@ -59,6 +60,10 @@ def check_training_data(
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X, reset=reset)
         return X, _check_targets(estimator, X, y)
+    if (objects := objects_of(estimator, X)) is not None:
+        check_consistent_length(objects, *(() if y is None else (y,)))
+        numeric = is_regressor(estimator)
+        return objects, np.empty(0) if y is None else _check_y(y, y_numeric=numeric, estimator=estimator)
     rows = plain_rows(X) if reset else None
     targets = None if rows is None else plain_targets(y, rows.shape[0])
     if rows is not None and targets is None and y is None and is_outlier_detector(estimator):
@@ -81,6 +86,22 @@ def check_training_data(
             rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
     refuse_huge_values(estimator, rows)
     return rows, targets
+
+
+def objects_of(estimator: CertifiedEstimator, X: object) -> Array | None:
+    """A column of samples that are no numbers, such as strings, for a kernel that is a function; ``None`` of others."""
+    if not callable(getattr(estimator, "kernel", None)) or not isinstance(X, Sequence | np.ndarray):
+        return None
+    try:
+        values = np.asarray(X)
+        if values.ndim != 1 or values.dtype.kind not in "OUS":
+            return None
+    except ValueError:  # samples of several lengths
+        pass
+    objects = np.empty((len(X), 1), dtype=object)
+    for i, sample in enumerate(X):
+        objects[i, 0] = sample
+    return objects
 
 
 @QUIETLY
@@ -205,6 +226,8 @@ def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matri
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X)
         return X
+    if (objects := objects_of(estimator, X)) is not None:
+        return objects
     rows, own = plain_rows(X), vars(estimator)
     if rows is not None and rows.shape[1] == own.get("n_features_in_") and "feature_names_in_" not in own:
         return rows
@@ -268,18 +291,18 @@ def check_weights(
     """
     weights = check_sample_weight(estimator, X, sample_weight)
     if sample_weight is None and estimator.class_weight is None:
-        return weights, np.ones(names.size), np.full(weights.size, _finite_C(estimator))
+        return weights, np.ones(names.size), np.full(weights.size, weight_of_losses(estimator))
     per_class = _checked(estimator, class_weights(estimator.class_weight, names, codes, weights))
     of_samples = per_class[codes] * weights
     estimator._refuse_empty_classes(np.bincount(codes, of_samples, names.size))
-    return weights, per_class, _finite_C(estimator) * of_samples
+    return weights, per_class, weight_of_losses(estimator) * of_samples
 
 
 def weights_of_classes(estimator: CertifiedEstimator, names: Array, totals: Float) -> Float:
     """``C`` times the weight of each class, from the sums of its sample weights."""
     refuse_empty_classes(estimator, names, totals)
     per_class = class_weights(estimator.class_weight, names, np.arange(names.size), totals)
-    return _finite_C(estimator) * _checked(estimator, per_class)
+    return weight_of_losses(estimator) * _checked(estimator, per_class)
 
 
 def refuse_empty_classes(estimator: object, names: Array, totals: Array) -> None:
@@ -301,9 +324,16 @@ def _checked(estimator: CertifiedEstimator, per_class: Float) -> Float:
     return per_class
 
 
-def _finite_C(estimator: object) -> float:
-    C = float(getattr(estimator, "C", 1.0))
-    return C if math.isfinite(C) else 1.0
+def weight_of_losses(model: object) -> float:
+    """``C``, or 1 of machines that have none and of hard margins.
+
+    Where an infinite ``C``, or no penalty, would leave problems without an optimum, it is so large that no trace of the
+    penalty is seen if there is one.
+    """
+    C = math.inf if getattr(model, "penalty", "") is None else float(getattr(model, "C", 1.0))
+    if math.isfinite(C):
+        return C
+    return 1.0 if getattr(model, "_has_hard_margin", False) else WITHOUT_PENALTY
 
 
 def check_sample_weight(estimator: object, X: Matrix | ChunkedMatrix, sample_weight: ArrayLike | None) -> Float:

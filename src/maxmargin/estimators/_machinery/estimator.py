@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -31,12 +32,13 @@ from maxmargin.protocols import Array, Float, Operator
 from maxmargin.solvers import refuse_wrong_options
 from maxmargin.solvers.choice import AnyProblem, Choice, asked_for, choose
 
+STORED_RECORDS = 10  # of the history of each solution in a pickle
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NU_CONSTRAINT: list[object] = [Interval(Real, 0.0, 1.0, closed="right")]
 CLASS_WEIGHT_CONSTRAINT: list[object] = [StrOptions({"balanced"}), dict, None]
 INTERCEPT_CONSTRAINT: list[object] = [StrOptions({"auto", "free", "penalised"}), None]
 FIT_CONSTRAINTS: Constraints = {
-    "tol": [POSITIVE],
+    "tol": [Interval(Real, 0, None, closed="left")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "max_time": [POSITIVE, None],
     "verbose": ["verbose"],
@@ -121,6 +123,7 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
             if self.callback is not None or hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx"):
                 plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
             self._keep(plan, solve(self, plan))
+            self._follow_precision(plan.X)
             plan.listeners.end(dict(vars(self)))
         notes = () if DELAYED in vars(self) else notes_on_convergence(self, plan.X)
         for note in (*notes, *plan.notes):
@@ -196,6 +199,9 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
         """Sets: the fitted attributes."""
         raise NotImplementedError
 
+    def _follow_precision(self, X: Matrix | ChunkedMatrix) -> None:
+        """Sets: attributes in single precision, where they follow that of the samples."""
+
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         """Sets: what is known about the quality of the fit, and ``n_iter_``."""
         nothing = Function(np.empty(0), 0.0, None)
@@ -239,10 +245,13 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
         realise(self)
         state = dict(super().__getstate__())
         state.pop("_training", None)  # what it remembers of its samples while it lives
+        if "solutions_" in state:  # of their course, the end
+            short = [replace(one, history=one.history[-STORED_RECORDS:]) for one in self.solutions_]
+            state.update(solutions_=short, solution_=worst(short))
         return state
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = getattr(self, "kernel", None) != "precomputed"
+        tags.input_tags.sparse = True
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags

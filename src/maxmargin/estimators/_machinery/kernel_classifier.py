@@ -27,7 +27,7 @@ from maxmargin.threads import workers_for
 
 KERNEL_CLASSIFIER_CONSTRAINTS: dict[str, list[object]] = {
     **KERNEL_CONSTRAINTS,
-    "probability": ["boolean"],
+    "probability": ["boolean", StrOptions({"deprecated"})],  # which is what scikit-learn 1.9 calls False
     "class_weight": CLASS_WEIGHT_CONSTRAINT,
     "decision_function_shape": [StrOptions({"ovo", "ovr"})],
     "break_ties": ["boolean"],
@@ -77,6 +77,8 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
 
     def _scores_to_decode(self, X: Matrix | ChunkedMatrix) -> Float:
         """Scores in float32 where that cannot change a label, in float64 where it might."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
         assert not isinstance(X, ChunkedMatrix)  # it is refused where samples are checked
         slack = single_error(self, X)
         if slack is None:
@@ -112,10 +114,6 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
             return np.asarray(multiclass.votes(scores, self.classes_.size).argmax(axis=1))
         return multiclass.most_votes(scores, self.classes_.size)
 
-    def _refuse_contradictions(self) -> None:
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'.")
-
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         """One task per binary problem. Sets: ``classes_, class_weight_``."""
         self.classes_, codes = check.check_classes(self, y)
@@ -144,6 +142,25 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
         if self._has_pairs:
             return multiclass.by_pair(self._dual_coef, self._support_codes, self.classes_.size)
         return self._dual_coef
+
+    @property
+    def probA_(self) -> Float:
+        """Nothing: scikit-learn's parameters of Platt's curve, of which there are none without ``probability=True``."""
+        return self._platt("probA_")
+
+    @property
+    def probB_(self) -> Float:
+        """Nothing, as `probA_`."""
+        return self._platt("probB_")
+
+    def _platt(self, name: str) -> Float:
+        check_is_fitted(self)
+        if hasattr(self, "probability_slopes_"):
+            raise AttributeError(
+                f"{name} belongs to Platt's curve, which may contradict predict. That of {type(self).__name__} has the "
+                f"slopes probability_slopes_ and passes through 1/2 where predict changes."
+            )
+        return np.empty(0)
 
     def _lengths(self) -> Float:
         return np.linalg.norm(self._coef, axis=1) if self.kernel == "linear" else lengths_in_kernel_space(self)

@@ -45,7 +45,7 @@ KERNEL_CONSTRAINTS: dict[str, list[object]] = {
     **FIT_CONSTRAINTS,
     "kernel": [StrOptions(set(KERNEL_NAMES)), callable],
     "degree": [Interval(Integral, 0, None, closed="left")],
-    "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "shrinking": ["boolean"],
     "cache_size": [POSITIVE],
@@ -286,5 +286,5 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _divide(self, X: Matrix | ChunkedMatrix, y: Array, sample_weight: ArrayLike | None) -> Plan:
         weights = check.check_sample_weight(self, X, sample_weight)
         codes = np.zeros(weights.size, dtype=np.int64)
-        tasks = regression_tasks(check.check_targets(self, y), self.C * weights)
+        tasks = regression_tasks(check.check_targets(self, y), check.weight_of_losses(self) * weights)
         return Plan(X, y, tasks, weights, codes, workers_for(self.n_jobs))

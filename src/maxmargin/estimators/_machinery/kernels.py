@@ -12,6 +12,7 @@ from maxmargin._jit import compiled
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.operators import CallableGram, Gram, KernelGram, Matrix, PrecomputedGram, Rows, StoredGram, kernel_sums
 from maxmargin.operators.few import are_few, few_sums
+from maxmargin.operators.given import values_of
 from maxmargin.operators.rows import TILE_ROWS, checked_values, dense64, is_sparse, vectors_of
 from maxmargin.operators.tiles import single_errors
 from maxmargin.operators.vectors import SparseVectors
@@ -34,7 +35,7 @@ def bandwidth(estimator: KernelMachine, X: Matrix, weights: Float) -> float:
 
     The variance behind "scale" counts a sample as often as its weight says, so that weight 2 and two copies agree.
     """
-    if estimator.kernel == "precomputed":
+    if estimator.kernel == "precomputed" or X.dtype == object:
         return 0.0
     if estimator.gamma == "auto":
         return 1.0 / X.shape[1]
@@ -175,6 +176,6 @@ def kernel_scores(estimator: KernelMachine, X: Matrix, expansions: Float, dtype:
         if isinstance(kernel, str):
             K = dense64(part[:, estimator.support_])
         else:
-            K = checked_values(kernel(part, Z), (part.shape[0], Z.shape[0]))
+            K = checked_values(values_of(kernel, part, Z), (part.shape[0], Z.shape[0]))
         out[start : start + step] = K @ expansions.T
     return out

@@ -55,9 +55,13 @@ NEWTON_STEPS, NEWTON_ACCURACY = 200, 1e-11
 # --- Prediction ------------------------------------------------------------------------------------------------------
 
 
+def _wants_probabilities(estimator: Any) -> bool:
+    return estimator.probability not in (False, "deprecated")
+
+
 def _has_probabilities(estimator: Any) -> bool:
     fitted = estimator.__sklearn_is_fitted__()
-    if hasattr(estimator, "probability_slopes_") if fitted else estimator.probability:
+    if hasattr(estimator, "probability_slopes_") if fitted else _wants_probabilities(estimator):
         return True
     raise AttributeError(
         f"{type(estimator).__name__} has probabilities only if it is fitted with probability=True, and this one "
@@ -160,7 +164,7 @@ def led_by(p: Float, codes: Index) -> Float:
 def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
     """Sets: ``probability_slopes_``, or removes it if the estimator is not to have probabilities."""
     vars(estimator).pop("probability_slopes_", None)
-    if not estimator.probability:
+    if not _wants_probabilities(estimator):
         return
     if not plan.is_posed:  # one compiled call was enough so far
         choose_solver(estimator, plan)

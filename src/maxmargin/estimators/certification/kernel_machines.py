@@ -11,6 +11,7 @@ import sklearn.linear_model
 import sklearn.svm
 from sklearn.base import BaseEstimator as Model
 
+from maxmargin.estimators._machinery.check import weight_of_losses
 from maxmargin.estimators._machinery.kernels import task_operator, training_operator
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import regression_task
@@ -116,7 +117,7 @@ def _judge_svr(model: Model, data: Samples) -> Verdict:
     task, alpha, b = only_task(model, data)
     loss, as_rows = getattr(model, "loss", "epsilon_insensitive"), model.kernel == "linear"
     operator = task_operator(model, data.in_memory, task, as_rows=as_rows)
-    s, intercept = model.C * data.weights, intercept_of(model, "free")
+    s, intercept = weight_of_losses(model) * data.weights, intercept_of(model, "free")
     problem = tube_problem(operator, task.y, s, loss, model.epsilon, intercept)
     w = float_row(model.coef_, 0) if as_rows else alpha
     power = "" if loss == "epsilon_insensitive" else "^2"

@@ -12,7 +12,7 @@ import sklearn.svm
 from sklearn.base import BaseEstimator as Model
 from sklearn.base import is_classifier
 
-from maxmargin.estimators._machinery.check import class_weights
+from maxmargin.estimators._machinery.check import class_weights, weight_of_losses
 from maxmargin.estimators._machinery.multiclass import binary_tasks
 from maxmargin.estimators._machinery.plan import Task, regression_task
 from maxmargin.estimators._machinery.problems import (
@@ -161,15 +161,13 @@ def _judge_linear_svr(model: Model, data: Samples) -> Verdict:
 def _judge_logistic_regression(model: Model, data: Samples) -> Verdict:
     """Of two classes, each class against the rest, or all at once."""
     all_at_once = model.classes_.size > 2 and getattr(model, "multi_class", "multinomial") != "ovr"
-    if getattr(model, "penalty", "l2") is None or np.isinf(model.C):
-        raise ValueError("certify judges LogisticRegression with a penalty and a finite C; this one has no penalty.")
     if all_at_once and l1_share(model) > 0.0:
         raise ValueError(
             f"certify judges LogisticRegression of more than two classes at once with the L2 penalty; this one has "
             f"{model.classes_.size} classes and the penalty {norm_formula(model)}."
         )
-    codes = codes_of(model, data)
-    s = model.C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
+    codes, C = codes_of(model, data), weight_of_losses(model)
+    s = C * class_weights(model.class_weight, model.classes_, codes, data.weights)[codes] * data.weights
     intercept = intercept_of(model, "penalised" if model.solver == "liblinear" else "free")
     rows, scale = rows_of(data.X), float(model.intercept_scaling)
     W = np.asarray(model.coef_, dtype=np.float64)

@@ -78,7 +78,7 @@ class ProximalNewton(Solver[Problem, ProximalState]):
         return reason
 
     def start(self, problem: Problem, warm: Point | None) -> ProximalState:
-        """Zero, or the coefficients of a point."""
+        """One step from zero, if that is not the optimum, or the coefficients of a point."""
         operator, terms = problem.operator, Terms.of(problem)
         assert isinstance(operator, Columns)
         assert terms is not None
@@ -92,7 +92,8 @@ class ProximalNewton(Solver[Problem, ProximalState]):
             z += problem.penalised_column * w[-1] if problem.penalised_column else 0.0
         state = ProximalState(terms=terms, w=w, b=b, z=z, alpha=np.empty(n), h=np.empty(n), v=np.empty(w.size))
         self._look(problem, state)
-        return state
+        # Where the L1 norm is just weak enough for a coefficient, zero is within most tolerances, yet not the answer.
+        return state if warm is not None or not state.violators.size else self.advance(problem, state, 1)
 
     def advance(self, problem: Problem, state: ProximalState, limit: int) -> ProximalState:
         """Minimise a model on the set, go there as far as the value falls, and look at all columns."""
