@@ -128,7 +128,7 @@ class Gram(ABC):
     @cached_property
     def fits_single(self) -> bool:
         """Whether the diagonal, which bounds all values, can be held in float32."""
-        return _is_moderate(self.diagonal())
+        return is_moderate(self.diagonal())
 
     @cached_property
     def positive(self) -> bool:
@@ -193,11 +193,11 @@ class KernelGram(Gram):
     @cached_property
     def fits_single(self) -> bool:
         """Whether neither squared lengths nor kernel values leave the range of float32, or lose most of its digits."""
-        sq = self._doubles.sq
+        sq = self.doubles.sq
         if self.kernel.traits.by_distance:  # float64 samples are not centred for distances, float32 ones are
             sq = points_of(self.X, centre_for(self.kernel, self.X, np.float32), np.float64).sq
-        error = Measuring.of(self.kernel, self._doubles).usual_in_single(float(sq.max(initial=0.0)))
-        return _is_moderate(sq) and _is_moderate(self.diagonal()) and error < SINGLE_ERROR
+        error = Measuring.of(self.kernel, self.doubles).usual_in_single(float(sq.max(initial=0.0)))
+        return is_moderate(sq) and is_moderate(self.diagonal()) and error < SINGLE_ERROR
 
     def may_meet(self, some: Index, others: Index) -> bool:
         """Kernels of differences make distinct samples independent: only samples that are equal can meet.
@@ -217,7 +217,7 @@ class KernelGram(Gram):
 
     def columns(self, samples: Index | None, dtype: DTypeLike) -> Points:
         """The samples as points; float32 ones are converted once, float64 ones as they are used."""
-        points = self._singles if np.dtype(dtype) == np.float32 else self._doubles
+        points = self.singles if np.dtype(dtype) == np.float32 else self.doubles
         return points if samples is None else points.take(samples)
 
     def write_rows(self, samples: Index, columns: Points, scale: float, shift: float, out: Array, slots: Index) -> None:
@@ -230,18 +230,23 @@ class KernelGram(Gram):
 
     def rounding(self, w: Float) -> Float:
         """A bound on the error of each entry of ``apply(w)``, from the errors of kernel values and of their sums."""
-        bound = rounding_of_sums(w, *self._double_values)
+        bound = rounding_of_sums(w, *self._double_values, depth=self.depth(w))
         return 2.0 * bound if isinstance(self.kernel, Linear) else bound  # `coef_` is another sum of the same products
+
+    def depth(self, w: Float) -> float:
+        """How many roundings a term of ``apply(w)`` goes through at most while it is added to the others."""
+        terms = np.count_nonzero(w) + 4.0
+        return terms if "whole" in vars(self) else min(terms, self.tiles.depth(self.doubles, int(terms)))
 
     @cached_property
     def _double_values(self) -> tuple[Float, Float]:
         """As `single_values` of float64 values."""
-        measuring, sq = Measuring.of(self.kernel, self._doubles), self._doubles.sq
+        measuring, sq = Measuring.of(self.kernel, self.doubles), self.doubles.sq
         return measuring.magnitude(sq), measuring.error(sq, float(sq.max(initial=0.0)))
 
     def single_values(self) -> tuple[Float, Float]:
         """As above; float32 values that cancel are not measured again."""
-        measuring, sq = Measuring.of(self.kernel, self._singles), self._singles.sq.astype(np.float64)
+        measuring, sq = Measuring.of(self.kernel, self.singles), self.singles.sq.astype(np.float64)
         return measuring.magnitude(sq), measuring.error_as_measured(sq, float(sq.max(initial=0.0)))
 
     @cached_property
@@ -249,7 +254,7 @@ class KernelGram(Gram):
         """All of ``K`` in float64: of very few samples pair by pair, else by one matrix product unless it cancels."""
         if are_few(self.X, self.X):
             return few_values(self.kernel, np.asarray(self.X))
-        points = self._doubles
+        points = self.doubles
         largest = float(points.sq.max(initial=0.0))
         cancels = Measuring.of(self.kernel, points).cancels(largest, largest)
         if cancels or self.kernel.traits.by_distance or not isinstance(points, DensePoints):
@@ -265,7 +270,7 @@ class KernelGram(Gram):
         if "whole" in vars(self):
             return self.apply(w)
         z, support = np.zeros(self.n_samples), np.flatnonzero(w)
-        z[support] = self.tiles.symmetric_sums(self._doubles.take(support), w[support])
+        z[support] = self.tiles.symmetric_sums(self.doubles.take(support), w[support])
         return z
 
     def apply_where(self, w: Float, matters: Matters) -> Float:
@@ -278,10 +283,10 @@ class KernelGram(Gram):
             return self.apply(w)
         z, error = screened.scores.copy(), screened.errors
         support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
-        z[support] = self.tiles.symmetric_sums(self._doubles.take(support), w[support])
+        z[support] = self.tiles.symmetric_sums(self.doubles.take(support), w[support])
         doubtful = rest[matters(rest, z[rest], error[rest])]
         if doubtful.size:
-            z[doubtful] = self.sums(w, self._doubles.take(doubtful))
+            z[doubtful] = self.sums(w, self.doubles.take(doubtful))
         return z
 
     def screened(self, w: Float) -> Screened | None:
@@ -294,9 +299,9 @@ class KernelGram(Gram):
             return last
         support, rest = np.flatnonzero(w), np.flatnonzero(w == 0.0)
         few = support.size * rest.size < SCREENED_VALUES
-        if few or not isinstance(self.kernel, RBF) or not self.fits_single or not _is_moderate(w):
+        if few or not isinstance(self.kernel, RBF) or not self.fits_single or not is_moderate(w):
             return None
-        singles, scores, errors = self._singles, np.zeros(self.n_samples), np.full(self.n_samples, np.inf)
+        singles, scores, errors = self.singles, np.zeros(self.n_samples), np.full(self.n_samples, np.inf)
         scores[rest], size = self.tiles.sums(singles, np.stack([w, np.abs(w)]), singles.take(rest))
         largest = float(singles.sq[support].max(initial=0.0))
         relative = Measuring.of(self.kernel, singles).as_sums(singles.sq[rest], largest, singles.rows_per_tile)
@@ -305,16 +310,18 @@ class KernelGram(Gram):
         return last
 
     @cached_property
-    def _doubles(self) -> Points:
+    def doubles(self) -> Points:
+        """The samples in float64."""
         return points_of(self.X, centre_for(self.kernel, self.X, np.float64), np.float64)
 
     @cached_property
-    def _singles(self) -> Points:
+    def singles(self) -> Points:
+        """The samples in float32."""
         return points_of(self.X, centre_for(self.kernel, self.X, np.float32), np.float32).stored()
 
     @cached_property
     def _all_columns(self) -> Points:
-        return self._doubles
+        return self.doubles
 
 
 class StoredGram(Gram):
@@ -383,11 +390,13 @@ class StoredGram(Gram):
         return self.gram.rounding(w)
 
 
-def rounding_of_sums(w: Float, magnitudes: Float, errors: Float | float, unit: float = DOUBLE) -> Float:
+def rounding_of_sums(
+    w: Float, magnitudes: Float, errors: Float | float, unit: float = DOUBLE, depth: float = np.inf
+) -> Float:
     """A bound on the error of ``K w`` if no value is larger than the product of the magnitudes of its two samples.
 
     ``errors`` are those of the values of each row, relative to these products; ``unit`` is that of the sums, which may
-    have any order.
+    have any order, or one in which no term goes through more than ``depth`` roundings.
     """
     support = np.flatnonzero(w)
     if not support.size:
@@ -395,12 +404,13 @@ def rounding_of_sums(w: Float, magnitudes: Float, errors: Float | float, unit: f
     with np.errstate(all="ignore"):
         weights = np.abs(w[support])
         total = float((magnitudes[support] * weights).sum())
-        bound = SECOND_ORDER * (errors + roundings(support.size + 4.0, unit)) * magnitudes * total
+        bound = SECOND_ORDER * (errors + roundings(min(depth, support.size + 4.0), unit)) * magnitudes * total
         bound += 1e-300 * (1.0 + weights.sum())  # for products that are too small for normal numbers
     return np.where(np.isnan(bound), np.inf, bound)
 
 
-def _is_moderate(values: Float) -> bool:
+def is_moderate(values: Float) -> bool:
+    """Whether the largest of some numbers is zero, or neither very small nor very large in float32."""
     largest = float(np.abs(values).max(initial=0.0))
     return largest == 0.0 or SINGLE_RANGE[0] < largest < SINGLE_RANGE[1]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from maxmargin.numerics.doubled import DOUBLED, add_parts, add_rows, products_of_rows, sums_of_decay, sums_of_powers
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators.given import GivenGram
-from maxmargin.operators.gram import Gram, KernelGram, Matters, Prepared, StoredGram
+from maxmargin.operators.gram import Gram, KernelGram, Matters
 from maxmargin.operators.rows import Matrix, Rows, dense64, is_sparse, scores_of
+from maxmargin.operators.wrapped import WrappedGram, evaluated
 from maxmargin.parts.kernels import RBF, Laplacian, Linear, Polynomial
 from maxmargin.protocols import Array, Float, Index
 from maxmargin.threads import go_on
@@ -79,7 +79,7 @@ class Product(NamedTuple):
     whole: bool
 
 
-class PreciseGram(Gram):
+class PreciseGram(WrappedGram):
     """A kernel matrix whose products with vectors are computed with twice the digits.
 
     If users get the vectors ``divided`` by a number, the rounding of that counts as error of the products.
@@ -87,14 +87,13 @@ class PreciseGram(Gram):
 
     def __init__(self, gram: Gram, divided: bool = False) -> None:
         self.divided = 2.0 * DOUBLE if divided else 0.0
-        self.gram = gram.gram if isinstance(gram, StoredGram) else gram
-        self.n_samples, self.workers = gram.n_samples, gram.workers
+        super().__init__(gram)
         self._last: Product | None = None
 
     @staticmethod
     def can(gram: Gram) -> bool:
         """Whether products of a matrix can be computed so, in seconds."""
-        gram = gram.gram if isinstance(gram, StoredGram) else gram
+        gram = evaluated(gram)
         pairs = float(gram.n_samples) ** 2
         if isinstance(gram, GivenGram):
             return pairs <= MOST_STEPS
@@ -227,33 +226,6 @@ class PreciseGram(Gram):
                 share[:, some.start - first : some.stop - first] = back
         share[:, : own.shape[1]] = own
         return share
-
-    @property
-    def positive(self) -> bool:
-        """As the matrix itself."""
-        return self.gram.positive
-
-    def may_meet(self, some: Index, others: Index) -> bool:
-        """As the matrix itself."""
-        return self.gram.may_meet(some, others)
-
-    def diagonal(self) -> Float:
-        """In float64."""
-        return self.gram.diagonal()
-
-    def columns(self, samples: Index | None, dtype: DTypeLike) -> Prepared:
-        """As the matrix itself."""
-        return self.gram.columns(samples, dtype)
-
-    def write_rows(
-        self, samples: Index, columns: Prepared, scale: float, shift: float, out: Array, slots: Index
-    ) -> None:
-        """As the matrix itself."""
-        self.gram.write_rows(samples, columns, scale, shift, out, slots)
-
-    def sums(self, weights: Float, columns: Prepared) -> Float:
-        """As the matrix itself."""
-        return self.gram.sums(weights, columns)
 
 
 def magnitudes(X: Matrix) -> Matrix:

@@ -28,6 +28,7 @@ FEW_SUMS = 4  # up to so many are added one by one, because a matrix product wou
 LEFT_VALUES = 2**22  # of the samples that are laid out for tiles at a time
 PREDICTED_AT_A_TIME = 2**14  # samples
 SYMMETRIC_TILE, SYMMETRIC_TABLE = (480, 240), (64, 1920)  # rows and columns of a tile; multiples of each other
+SUMMED = 120  # values in a row: shorter sums, which are added up then, round less
 LAID_OUT = 4  # times as much as for tiles in general may be laid out, if that halves the work
 
 
@@ -72,7 +73,7 @@ class Tiles:
                     _map(kernel, m, *sq)
                     if w.shape[0] <= FEW_SUMS:
                         for total, part in zip(out, w, strict=True):
-                            total[stretch] += part[rows] @ m
+                            total[stretch] += _summed(part[rows], m)
                     else:
                         out[:, stretch] += w[:, rows] @ m
 
@@ -100,14 +101,24 @@ class Tiles:
                     for rows, some in lefts[: -(-unit.stop // height)]:
                         m, *sq = pairs.measure(some, rows, stretch)
                         _map(self.kernel, m, *sq)
-                        out[stretch] += w[rows] @ m
+                        out[stretch] += _summed(w[rows], m)
                         if rows.start < unit.start:
-                            back[rows] += m @ w[stretch]
+                            back[rows] += _summed(w[stretch], m.T)
 
         self.workers.run(work, range(len(units) - 1, -1, -1))  # the longest first
         for part in mirrored:
             out[: part.size] += part
         return out
+
+    @staticmethod
+    def depth(left: Points, terms: int) -> float:
+        """How many roundings a term of a float64 sum over so many samples goes through at most, in any of these sums.
+
+        It is multiplied, and added to others of its piece, of its tile, and of all tiles on both sides of the diagonal.
+        """
+        tile = max(left.rows_per_tile, *SYMMETRIC_TILE) if isinstance(left, DensePoints) else max(SYMMETRIC_TABLE)
+        tiles = terms / min(left.rows_per_tile, *(SYMMETRIC_TILE if isinstance(left, DensePoints) else SYMMETRIC_TABLE))
+        return SUMMED + tile / SUMMED + 3.0 * (tiles + 1.0) + 8.0
 
     def _tiles_for(self, rows: slice, columns: Points) -> list[slice]:
         width = min(WIDEST_TILE, TILE_BYTES // (columns.dtype.itemsize * max(1, rows.stop - rows.start)))
@@ -209,6 +220,16 @@ def stretches(length: int, step: int, start: int = 0) -> Iterator[slice]:
     """Slices of at most ``step`` that cover ``start .. start + length``."""
     stop = start + length
     return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
+
+
+def _summed(weights: Array, m: Array) -> Array:
+    """``weights @ m``, as a sum of sums of ``SUMMED`` terms."""
+    if weights.size <= SUMMED:
+        return np.asarray(weights @ m)
+    total = weights[:SUMMED] @ m[:SUMMED]
+    for part in stretches(weights.size - SUMMED, SUMMED, SUMMED):
+        total += weights[part] @ m[part]
+    return np.asarray(total)
 
 
 @compiled

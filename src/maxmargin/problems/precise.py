@@ -16,6 +16,7 @@ import numpy as np
 
 from maxmargin.numerics.rounding import DOUBLE, growth
 from maxmargin.operators import Columns, Gram, Matrix, Rows
+from maxmargin.operators.measured import MeasuredGram
 from maxmargin.operators.precise import PreciseGram, combination, magnitudes, precise_in_seconds, products
 from maxmargin.operators.rows import dense64, is_sparse
 from maxmargin.problems.box_qp import BoxQP
@@ -114,6 +115,10 @@ def precise(problem: Certifiable) -> Certifiable | None:
         return replace(problem, operator=PreciseGram(problem.operator))
     if isinstance(problem, BoxQP) and PreciseGram.can(problem.gram):
         return replace(problem, gram=PreciseGram(problem.gram, divided=problem.of_street))
+    if isinstance(problem, Problem) and isinstance(problem.operator, Gram) and MeasuredGram.can(problem.operator):
+        return replace(problem, operator=MeasuredGram(problem.operator))
+    if isinstance(problem, BoxQP) and MeasuredGram.can(problem.gram):
+        return replace(problem, gram=MeasuredGram(problem.gram))
     return None
 
 

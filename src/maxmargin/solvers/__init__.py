@@ -25,6 +25,7 @@ from maxmargin.solvers.kernels.decomposition import Decomposition as Decompositi
 from maxmargin.solvers.kernels.kernel_cholesky import KernelCholesky as KernelCholesky
 from maxmargin.solvers.kernels.kernel_coordinate import KernelCoordinate as KernelCoordinate
 from maxmargin.solvers.kernels.pegasos_kernel import KernelPegasos as KernelPegasos
+from maxmargin.solvers.kernels.semismooth import SemismoothNewton as SemismoothNewton
 from maxmargin.solvers.kernels.smo import SMO as SMO
 from maxmargin.solvers.kernels.smo_simplified import SimplifiedSMO as SimplifiedSMO
 from maxmargin.solvers.rows.blocks import Blocks as Blocks

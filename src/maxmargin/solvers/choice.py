@@ -38,6 +38,7 @@ NEWTON_ROUNDS, NEWTON_PRODUCTS, COCOA_ROUNDS, COCOA_PASSES = 110, 20, 90, 80
 CONJUGATE_STEPS, SCATTERED, DENSE_ROWS = 60, 5e8, 0.3
 FEW_EQUATIONS, CORRECTIONS = 200, 100
 MOST_EQUATIONS, MOST_SINGULAR = 8000, 5000  # half a gigabyte; and of a decomposition, which takes thirty times as long
+NEWTON_ROUNDS_OF_ALL = 50  # of semismooth Newton; it gives up before that if it goes round in circles
 LAST_STEPS = 60  # of a named solver: interior point needs 40 at most
 MOST_ENTRIES = 2**20  # of the rows of a fit that one compiled call solves
 ROUGHLY = 0.5  # at 1e-8 cocoa needs ten times as many rounds as at 1e-3, and newton a few more
@@ -160,7 +161,7 @@ class Choice:
 
     name: str
     reason: str
-    successors: tuple[tuple[str, int], ...] = ()  # each with the iterations of the one before it
+    successors: tuple[tuple[str, int | None], ...] = ()  # each with the iterations of the one before it, if limited
 
     def make(self, hints: Mapping[str, object] = MappingProxyType({})) -> AnySolver:
         """The solver, and those that take over, each with those of the hints that are options of it."""
@@ -180,8 +181,12 @@ class Choice:
         return Choice(name, f"{self.name!r} has done what it can", tuple(others))
 
     def __str__(self) -> str:
-        relief = "".join(f", and '{name}' takes over after {patience} iterations" for name, patience in self.successors)
+        relief = "".join(f", and '{name}' takes over {_when(patience)}" for name, patience in self.successors)
         return f"'{self.name}', because {self.reason}{relief}."
+
+
+def _when(patience: int | None) -> str:
+    return "once that is faster" if patience is None else f"after {patience} iterations"
 
 
 def asked_for(name: str, problem: AnyProblem) -> Choice:
@@ -219,7 +224,9 @@ def table(traits: Traits) -> Choice:
     that of reduced ones (nu) as rows, more than 2000 samples       ``saddle``
     the squared loss through a kernel, up to 8000 samples           ``kernel_cholesky``  ``decomposition``
     anything seen through a kernel, up to 2000 samples              ``block_smo``        ``decomposition``
-    the same with more, or the distance of two hulls in one place   ``decomposition``
+    the same with more                                              ``decomposition``    ``semismooth_newton``,
+                                                                                         ``decomposition``
+    the distance of two hulls in one place                          ``decomposition``
     least squares with an L2 penalty or none, few linear equations  ``cholesky``         ``svd``
     the same, many                                                  ``conjugate_gradients``
     the squared loss and a penalty with an L1 part, by columns      ``working_set``
@@ -273,7 +280,9 @@ def table(traits: Traits) -> Choice:
         few = f"the kernel matrix of {t.n_samples} samples can be stored, and most of its fits are one compiled call"
         return Choice("block_smo", few, (("decomposition", FIRST_BLOCKS),))
     if t.of_hulls or t.kernelised:
-        return Choice("decomposition", "the samples are seen through a kernel, and it needs few of its rows")
+        few = "the samples are seen through a kernel, and it needs few of its rows"
+        finish = (("semismooth_newton", None), ("decomposition", NEWTON_ROUNDS_OF_ALL))
+        return Choice("decomposition", few, () if t.of_hulls else finish)
     if t.linear_equations:
         return _for_linear_equations(t)
     if t.l1 and t.columns and t.squares:

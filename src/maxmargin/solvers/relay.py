@@ -8,6 +8,8 @@ from typing import Any
 from maxmargin.problems.point import Point
 from maxmargin.solvers.solver import AnySolver, Solver, State
 
+NEVER = 2**62  # iterations
+
 
 @dataclass(frozen=True)
 class Relay(Solver[Any, "RelayState"]):
@@ -15,16 +17,17 @@ class Relay(Solver[Any, "RelayState"]):
 
     Problem: whatever the first supports; the second takes over if it supports it too.
 
-    Method: the first works for ``patience`` iterations, or until it cannot go on. The second starts from the first
-    one's point; if it can do nothing from there, the first goes on for twice as many iterations. ``minimize`` keeps the
-    best certified point of either.
+    Method: the first works for ``patience`` iterations (``None``: as long as it wants), or until it cannot go on, or
+    until it says that it is ready for the second. This starts from the first one's point; if it can do nothing from
+    there, the first goes on for twice as many iterations, or to its end. ``minimize`` keeps the best certified point of
+    either.
 
     Cost: that of the parts.
     """
 
     first: AnySolver
     second: AnySolver
-    patience: int = 100
+    patience: int | None = 100
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -37,13 +40,16 @@ class Relay(Solver[Any, "RelayState"]):
 
     def start(self, problem: Any, warm: Point | None) -> RelayState:
         """The first solver's state."""
-        state = RelayState(self.first, self.first.start(problem, warm), patience=self.patience)
+        state = RelayState(
+            self.first, self.first.start(problem, warm), patience=NEVER if self.patience is None else self.patience
+        )
         state.relief = self.second.supports(problem) is None
         return state
 
     def advance(self, problem: Any, state: RelayState, limit: int) -> RelayState:
         """One round of the solver whose turn it is."""
-        if state.relief and (state.iterations >= state.patience or state.inner.exhausted):
+        ready = state.inner.ready and not state.refused
+        if state.relief and (state.iterations >= state.patience or state.inner.exhausted or ready):
             second = self.second.start(problem, self.first.point(problem, state.inner))
             if not second.exhausted:
                 state = RelayState(self.second, second, state.iterations, state.passes)
@@ -51,6 +57,7 @@ class Relay(Solver[Any, "RelayState"]):
                 state.relief = False
             else:
                 state.patience *= 2
+                state.refused = True
         state.inner.doubted, state.doubted = state.doubted, False
         state.inner = state.solver.advance(problem, state.inner, limit)
         state.follow()
@@ -75,6 +82,7 @@ class RelayState(State):
     earlier_passes: float = 0.0
     patience: int = 0  # iterations of the first
     relief: bool = False  # whether another can take over
+    refused: bool = False  # whether it could do nothing when the first was ready
 
     def __post_init__(self) -> None:
         self.follow()

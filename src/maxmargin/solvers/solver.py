@@ -134,6 +134,11 @@ class State:
         return False
 
     @property
+    def ready(self) -> bool:
+        """Whether a method for the last digits would be faster from here, by the solver's own account."""
+        return False
+
+    @property
     def counters(self) -> dict[str, float]:
         """What the solver counts: ``passes`` over the data always."""
         return {"passes": self.passes}
