@@ -20,7 +20,7 @@ from maxmargin.solvers import solver_class, with_solvers
 from maxmargin.solvers.kernels.block_smo import MOST_SAMPLES
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
-from maxmargin.solvers.rows.normal_equations import obstacle
+from maxmargin.solvers.rows.normal_equations import of_other_penalty
 from maxmargin.solvers.solver import AnySolver
 
 NEWTON_STEPS = 150  # some on a part of the rows; then something is wrong: thousands of kinks, or dependent columns
@@ -73,9 +73,9 @@ class Traits:
     @classmethod
     def of(cls, problem: AnyProblem, max_time: float | None = None, clients: int = 0) -> Traits:
         """Those of a posed problem; ``clients`` is how many there will be, if they do not have their rows yet."""
+        squares = isinstance(problem, Problem) and isinstance(problem.loss, Squared)
         if isinstance(problem, BoxQP) or (isinstance(problem, Problem) and problem.kernelised):
             gram = problem.gram
-            squares = isinstance(problem, Problem) and isinstance(problem.loss, Squared)
             return cls(gram.n_samples, 0, kernelised=True, squares=squares, max_time=max_time)
         rows: Any = problem.operator
         return cls(
@@ -84,8 +84,8 @@ class Traits:
             entries=rows.entries,
             l1=isinstance(problem, Problem) and not isinstance(problem.penalty, L2),
             columns=isinstance(problem.operator, Columns),
-            squares=isinstance(problem, Problem) and isinstance(problem.loss, Squared),
-            linear_equations=isinstance(problem, Problem) and obstacle(problem) is None,
+            squares=squares,
+            linear_equations=isinstance(problem, Problem) and squares and of_other_penalty(problem) is None,
             in_memory=not isinstance(rows.rows if isinstance(rows, Sharded) else rows, Chunks),
             max_time=max_time,
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,

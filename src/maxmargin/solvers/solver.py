@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from maxmargin.operators import Chunks, Columns, Rows, Sharded
+from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L2
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.classes import ClassesProblem
@@ -64,6 +65,7 @@ class Needs:
     samples: Literal["rows", "sweeps", "columns", "kernel", "hulls", "classes", "groups"]
     clients: bool = False  # whether the rows may be spread over several clients
     l2: bool = False  # whether the penalty has to be L2
+    squared: bool = False  # whether the loss has to be the squared one
     most_features: int | None = None  # for methods that factorise a matrix of their size
     or_kernel: bool = False  # whether a kernel matrix will do as well
 
@@ -82,8 +84,11 @@ class Needs:
         communicator = getattr(getattr(problem, "operator", None), "communicator", None)
         if not self.clients and communicator is not None and communicator.size > 1:
             return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
-        if isinstance(problem, Problem) and self.samples in SEEN and not over_kernel:
-            return self._unmet_form(problem)
+        if isinstance(problem, Problem):
+            if self.squared and not isinstance(problem.loss, Squared):
+                return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
+            if self.samples in SEEN and not over_kernel:
+                return self._unmet_form(problem)
         return None
 
     def _unmet_form(self, problem: Problem) -> str | None:
@@ -168,7 +173,11 @@ class Solver(ABC, Generic[ProblemT, StateT]):
 
     def supports(self, problem: object) -> str | None:
         """``None``, or the reason why not, as the end of a sentence."""
-        return self.needs.unmet(problem)
+        return self.needs.unmet(problem) or self.obstacle(cast("ProblemT", problem))
+
+    def obstacle(self, problem: ProblemT) -> str | None:
+        """What stands in the way of a problem that meets the needs; ``None`` if nothing does."""
+        return None
 
     @classmethod
     @cache

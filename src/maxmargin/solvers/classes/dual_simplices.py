@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.numerics.sampling import seeded, shuffle
 from maxmargin.operators import Rows
+from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.crammer_singer import CrammerSingerProblem
 from maxmargin.problems.point import Point
 from maxmargin.protocols import Array, Float, Index, Vectors
@@ -50,10 +51,8 @@ class DualSimplices(Solver[CrammerSingerProblem, "DualSimplicesState"]):
     name: ClassVar[str] = "dual_simplices"
     needs: ClassVar[Needs] = Needs("classes")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: ClassesProblem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
         if not isinstance(problem, CrammerSingerProblem):
             return f"it needs the hinge of several classes; this is a {type(problem).__name__}"
         if not isinstance(problem.operator, Rows):

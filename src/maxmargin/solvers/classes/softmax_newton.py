@@ -12,6 +12,7 @@ import numpy as np
 from maxmargin._jit import compiled, compiled_methods
 from maxmargin.numerics.bisection import middle_minimiser
 from maxmargin.numerics.cholesky import inverse_of
+from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.point import Point
 from maxmargin.problems.softmax import SoftmaxProblem
 from maxmargin.protocols import Float, Index
@@ -46,10 +47,8 @@ class SoftmaxNewton(Solver[SoftmaxProblem, "SoftmaxNewtonState"]):
     name: ClassVar[str] = "softmax_newton"
     needs: ClassVar[Needs] = Needs("classes")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: ClassesProblem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
         if not isinstance(problem, SoftmaxProblem):
             return f"it needs the softmax problem of several classes at once; this is a {type(problem).__name__}"
         return None

@@ -51,23 +51,19 @@ class CoordinateDescent(Solver[Problem, "CoordinateState"]):
     seed: int = 0
 
     name: ClassVar[str] = "coordinate_descent"
-    needs: ClassVar[Needs] = Needs("columns")
+    needs: ClassVar[Needs] = Needs("columns", squared=True)
 
     def __post_init__(self) -> None:
         check_options(self, order=(*ORDERS, GREEDY))
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        reason = super().supports(problem)
-        if reason is None and isinstance(problem, Problem):
-            d = _columns(problem).n_features
-            if not isinstance(problem.loss, Squared):
-                return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
-            if problem.intercept is not None and not problem.free_intercept:
-                return "its intercept is free or zero, not penalised"
-            if self.order == GREEDY and d > MOST_GREEDY:
-                return f"its greedy order stores the products of all pairs of columns; {d} are more than {MOST_GREEDY}"
-        return reason
+        d = _columns(problem).n_features
+        if problem.intercept is not None and not problem.free_intercept:
+            return "its intercept is free or zero, not penalised"
+        if self.order == GREEDY and d > MOST_GREEDY:
+            return f"its greedy order stores the products of all pairs of columns; {d} are more than {MOST_GREEDY}"
+        return None
 
     def start(self, problem: Problem, warm: Point | None) -> CoordinateState:
         """Zero, or the coefficients of a point."""

@@ -48,12 +48,11 @@ class GroupDescent(Solver[GroupProblem, "GroupState"]):
     name: ClassVar[str] = "group_descent"
     needs: ClassVar[Needs] = Needs("groups")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: GroupProblem) -> str | None:
         """``None``, or why not."""
-        reason = super().supports(problem)
-        if reason is None and isinstance(problem, GroupProblem) and not isinstance(problem.operator, Columns):
+        if not isinstance(problem.operator, Columns):
             return "it needs the samples as columns of features, not as rows, and in memory"
-        return reason
+        return None
 
     def start(self, problem: GroupProblem, warm: Point | None) -> GroupState:
         """Zero, or the coefficients of a point."""

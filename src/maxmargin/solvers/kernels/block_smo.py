@@ -57,13 +57,12 @@ class BlockSMO(Solver[Problem | BoxQP, "BlockSMOState"]):
         if self.block_size < 2:
             raise ValueError(f"block_size={self.block_size} is too small: a block needs at least 2 variables.")
 
-    def supports(self, problem: object) -> str | None:
-        """``None``, or the reason why not."""
-        reason = super().supports(problem)
-        n = getattr(getattr(problem, "gram", None), "n_samples", 0) if reason is None else 0
+    def obstacle(self, problem: Problem | BoxQP) -> str | None:
+        """``None``, or why not."""
+        n = problem.gram.n_samples
         if n > MOST_SAMPLES:
             return f"it stores the whole kernel matrix; this problem has {n} samples, more than {MOST_SAMPLES}"
-        return reason
+        return None
 
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> BlockSMOState:
         """A feasible point near zero, or near a given one."""

@@ -16,6 +16,7 @@ from maxmargin.numerics.balance import balanced
 from maxmargin.numerics.cholesky import factorise, solved
 from maxmargin.operators import Gram
 from maxmargin.parts.losses import Squared
+from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
@@ -45,16 +46,12 @@ class KernelCholesky(Solver[Problem, "KernelCholeskyState"]):
     """
 
     name: ClassVar[str] = "kernel_cholesky"
-    needs: ClassVar[Needs] = Needs("kernel")
+    needs: ClassVar[Needs] = Needs("kernel", squared=True)
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem | BoxQP) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
         if not isinstance(problem, Problem):
             return "it needs the problem of a function and its losses, not a quadratic program"
-        if not isinstance(problem.loss, Squared):
-            return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
         if problem.y.size > LARGEST:
             return f"it factorises the kernel matrix of {problem.y.size} samples, and takes up to {LARGEST}"
         return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from maxmargin._jit import compiled
 from maxmargin.numerics.sampling import ORDERS
+from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Loss
@@ -44,10 +45,8 @@ class KernelCoordinate(Solver[Problem, "KernelCoordinateState"]):
     def __post_init__(self) -> None:
         check_options(self, order=ORDERS)
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem | BoxQP) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
         if not isinstance(problem, Problem):
             return "it needs the problem of a function and its losses, not a quadratic program"
         if problem.free_intercept:

@@ -49,7 +49,7 @@ class KernelPegasos(Pegasos):
         """``None``, or why not."""
         if not isinstance(problem, Problem) or not problem.kernelised:
             return "it needs a problem of losses with a kernel matrix"
-        return self._obstacle(problem)
+        return self.obstacle(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> PegasosState:
         """Zero, or the dual variables of a point."""

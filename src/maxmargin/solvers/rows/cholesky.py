@@ -16,7 +16,7 @@ from maxmargin.numerics.cholesky import factorise, solved
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Operator
-from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations, obstacle
+from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations, of_other_penalty
 from maxmargin.solvers.solver import Needs
 from maxmargin.threads import Workers
 
@@ -47,14 +47,11 @@ class Cholesky(DirectSolver):
     """
 
     name: ClassVar[str] = "cholesky"
-    needs: ClassVar[Needs] = Needs("sweeps", clients=True)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, squared=True)
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem)
-        if (reason := obstacle(problem)) is not None:
+        if (reason := of_other_penalty(problem)) is not None:
             return reason
         if (size := smaller_dimension(problem)) > LARGEST:
             return f"it factorises a matrix of size {size} here, and takes up to {LARGEST}"

@@ -32,10 +32,8 @@ SHRINKING = 0.5  # of corrections: slower ones are only rounding
 CENTRED_ENTRIES = 2**18  # of a dense matrix: up to here a centred copy costs nothing, and saves digits
 
 
-def obstacle(problem: Problem) -> str | None:
-    """Why a problem is not one of least squares without a kink or a bound, or ``None``."""
-    if not isinstance(problem.loss, Squared):
-        return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
+def of_other_penalty(problem: Problem) -> str | None:
+    """Why a problem of least squares has a kink or a bound, or ``None``."""
     if not isinstance(problem.penalty, L2 | Unpenalised):
         return f"it needs an L2 penalty or none; this problem has {type(problem.penalty).__name__}"
     return None

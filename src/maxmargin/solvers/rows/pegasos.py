@@ -104,13 +104,6 @@ class Pegasos(Solver[Problem, "PegasosState"]):
             known.pop("average", None)
         return super().with_hints(known)
 
-    def supports(self, problem: object) -> str | None:
-        """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem)
-        return self._obstacle(problem)
-
     def start(self, problem: Problem, warm: Point | None) -> PegasosState:
         """Zero, or the dual variables of a point."""
         n, rows = problem.y.size, np.flatnonzero(problem.s > 0.0)
@@ -181,8 +174,8 @@ class Pegasos(Solver[Problem, "PegasosState"]):
         candidates = [_part_of(problem, problem.feasible(alpha), kappa) for alpha in (carried, problem.slopes(z + b))]
         return Point(w, b, max(candidates, key=lambda candidate: candidate[0])[1])
 
-    def _obstacle(self, problem: Problem) -> str | None:
-        """Why not, whether rows or kernel."""
+    def obstacle(self, problem: Problem) -> str | None:
+        """``None``, or why not."""
         if math.isinf(max(map(abs, problem.loss.dual_range(1.0)))):
             return f"its steps need a loss whose slopes are bounded; those of {type(problem.loss).__name__} are not"
         if problem.free_intercept and self.step0 is None:

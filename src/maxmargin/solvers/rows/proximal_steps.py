@@ -73,11 +73,8 @@ class ProximalMethod(Solver[Problem, ProximalState]):
 
     shortest_step: float
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem)
         if problem.loss.traits.kinked:
             return f"it needs a smooth loss; {type(problem.loss).__name__} has a kink"
         return None

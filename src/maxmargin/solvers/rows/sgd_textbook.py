@@ -65,11 +65,8 @@ class TextbookSGD(Solver[Problem, "TextbookSGDState"]):
         if not 0.0 <= self.power_t < math.inf:
             raise ValueError(f"power_t={self.power_t!r} must not be negative: steps would grow.")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem)
         if not isinstance(problem.loss, (Squared, Hinge)):
             return f"it needs the squared loss or the hinge; this problem has {type(problem.loss).__name__}"
         if not isinstance(problem.penalty, (L1, L2, ElasticNet)):

@@ -43,21 +43,17 @@ class Homotopy(Solver[Problem, PathState]):
     """
 
     name: ClassVar[str] = "homotopy"
-    needs: ClassVar[Needs] = Needs("columns")
+    needs: ClassVar[Needs] = Needs("columns", squared=True)
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        reason = super().supports(problem)
-        if reason is None and isinstance(problem, Problem):
-            if not isinstance(problem.loss, Squared):
-                return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
-            if problem.penalised_column:
-                return "its intercept is free or zero, not penalised"
-            if not isinstance(problem.penalty, (L1, ElasticNet, Bounded)) or strengths(problem.penalty)[0] == 0.0:
-                return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"
-            if isinstance(problem.penalty, Bounded) and not _one_sided(problem.penalty):
-                return "coefficients may have one sign only, but no other bounds"
-        return reason
+        if problem.penalised_column:
+            return "its intercept is free or zero, not penalised"
+        if not isinstance(problem.penalty, (L1, ElasticNet, Bounded)) or strengths(problem.penalty)[0] == 0.0:
+            return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"
+        if isinstance(problem.penalty, Bounded) and not _one_sided(problem.penalty):
+            return "coefficients may have one sign only, but no other bounds"
+        return None
 
     def start(self, problem: Problem, warm: Point | None) -> PathState:
         """Zero coefficients: a path begins nowhere else."""

@@ -65,17 +65,13 @@ class ProximalNewton(Solver[Problem, ProximalState]):
     name: ClassVar[str] = "proximal_newton"
     needs: ClassVar[Needs] = Needs("columns")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        reason = super().supports(problem)
-        if reason is None and isinstance(problem, Problem):
-            if problem.loss.traits.kinked:
-                return f"it needs a loss without kinks; this problem has {type(problem.loss).__name__}"
-            if Terms.of(problem) is None:
-                return (
-                    f"it needs a penalty with an L1 part, or bounds; this problem has {type(problem.penalty).__name__}"
-                )
-        return reason
+        if problem.loss.traits.kinked:
+            return f"it needs a loss without kinks; this problem has {type(problem.loss).__name__}"
+        if Terms.of(problem) is None:
+            return f"it needs a penalty with an L1 part, or bounds; this problem has {type(problem.penalty).__name__}"
+        return None
 
     def start(self, problem: Problem, warm: Point | None) -> ProximalState:
         """One step from zero, if that is not the optimum, or the coefficients of a point."""

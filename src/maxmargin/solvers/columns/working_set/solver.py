@@ -12,7 +12,6 @@ from maxmargin.operators import Columns
 from maxmargin.operators.column_gram import gram_of
 from maxmargin.operators.column_set import ColumnSet
 from maxmargin.operators.vectors import SparseVectors
-from maxmargin.parts.losses import Squared
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
@@ -51,19 +50,15 @@ class WorkingSet(Solver[Problem, SetState]):
     """
 
     name: ClassVar[str] = "working_set"
-    needs: ClassVar[Needs] = Needs("columns")
+    needs: ClassVar[Needs] = Needs("columns", squared=True)
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        reason = super().supports(problem)
-        if reason is None and isinstance(problem, Problem):
-            if not isinstance(problem.loss, Squared):
-                return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
-            if problem.penalised_column:
-                return "its intercept is free or zero, not penalised"
-            if Terms.of(problem) is None:
-                return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"
-        return reason
+        if problem.penalised_column:
+            return "its intercept is free or zero, not penalised"
+        if Terms.of(problem) is None:
+            return f"it needs a penalty with an L1 part; this problem has {type(problem.penalty).__name__}"
+        return None
 
     def start(self, problem: Problem, warm: Point | None) -> SetState:
         """Zero, or the coefficients of a point."""

@@ -107,11 +107,8 @@ class Saddle(Solver[HullDistance, "SaddleState"]):
         if self.gamma is not None and not 0.0 < self.gamma < math.inf:
             raise ValueError(f"gamma={self.gamma} must be positive and finite.")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: HullDistance) -> str | None:
         """``None``, or why not."""
-        reason = super().supports(problem)
-        if reason is not None or not isinstance(problem, HullDistance):
-            return reason
         rows = _local(problem.operator)
         if self.block_size is not None or self.hadamard:
             if not isinstance(rows, Rows):

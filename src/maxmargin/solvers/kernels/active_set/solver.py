@@ -54,11 +54,8 @@ class ActiveSet(Solver[Problem | BoxQP, ActiveSetState]):
         if self.changes not in (None, 1):
             raise ValueError(f"changes={self.changes!r} is neither 1, one at a time, nor None, as many as there are.")
 
-    def supports(self, problem: object) -> str | None:
-        """``None``, or the reason why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem | BoxQP)
+    def obstacle(self, problem: Problem | BoxQP) -> str | None:
+        """``None``, or why not."""
         n = problem.gram.n_samples
         if 8.0 * n * n > self.max_memory * MEGABYTE:
             return (

@@ -57,12 +57,9 @@ class Decomposition(Solver[Problem | BoxQP, DecompositionState]):
                 "alone, so a block needs at least 2."
             )
 
-    def supports(self, problem: object) -> str | None:
-        """``None``, or the reason why not."""
-        reason = super().supports(problem)
-        if reason is None and self.subsolver is not None and isinstance(problem, Problem | BoxQP):
-            return refusal(self.subsolver, BoxQP.of(problem))
-        return reason
+    def obstacle(self, problem: Problem | BoxQP) -> str | None:
+        """``None``, or why not."""
+        return None if self.subsolver is None else refusal(self.subsolver, BoxQP.of(problem))
 
     def start(self, problem: Problem | BoxQP, warm: Point | None) -> DecompositionState:
         """A feasible point near zero, or near a given one."""

@@ -51,11 +51,8 @@ class KernelInteriorPoint(Solver[Problem | BoxQP, "KernelInteriorPointState"]):
     name: ClassVar[str] = "interior_point"
     needs: ClassVar[Needs] = Needs("kernel")
 
-    def supports(self, problem: object) -> str | None:
-        """``None``, or the reason why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem | BoxQP)
+    def obstacle(self, problem: Problem | BoxQP) -> str | None:
+        """``None``, or why not."""
         gram = problem.gram
         if not gram.positive:
             return f"it needs a kernel matrix that is positive semi-definite, but {gram.flaw}"

@@ -69,11 +69,8 @@ class RowsInteriorPoint(Solver[Problem, "InteriorPointState"]):
     name: ClassVar[str] = "interior_point"
     needs: ClassVar[Needs] = Needs("sweeps", clients=True, most_features=MAX_FEATURES)
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem)
         if not isinstance(problem.penalty, (L2, L1, ElasticNet, Bounded)) or problem.lam <= 0.0:
             return f"it needs a penalty on every coefficient; this problem has {type(problem.penalty).__name__}"
         traits = problem.loss.traits

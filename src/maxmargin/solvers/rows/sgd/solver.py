@@ -81,11 +81,8 @@ class SGD(Solver[Problem, "SGDState"]):
         if self.eta0 is not None and not 0.0 < self.eta0 < math.inf:
             raise ValueError(f"eta0={self.eta0!r} is no step; give a positive number, or None to have it probed.")
 
-    def supports(self, problem: object) -> str | None:
+    def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := super().supports(problem)) is not None:
-            return reason
-        assert isinstance(problem, Problem)
         if not isinstance(problem.penalty, (L1, L2, ElasticNet)):
             return f"it needs an L1, L2 or elastic net penalty; this problem has {type(problem.penalty).__name__}"
         return None
