@@ -19,7 +19,7 @@ X = np.random.default_rng(0).normal(size=(40, 5))
 y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.0, 1, -1)
 WITH_A_SOLVER = [
     kind
-    for name, kind in vars(maxmargin).items()
+    for kind in (getattr(maxmargin, name) for name in maxmargin.__all__)
     if inspect.isclass(kind) and hasattr(kind, "fit") and "solver" in inspect.signature(kind).parameters
 ]
 
