@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from maxmargin._jit import seconds_working
+from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.estimators._machinery.least_squares import LONGER, reach_of
 from maxmargin.estimators._machinery.systems import check_count, check_number, check_system, check_weights
 from maxmargin.loop.certificate import certify_point
@@ -213,15 +214,6 @@ class HomotopyPath:
                 axes.annotate(label, (self.norms[-1], line[-1]), color=drawn.get_color(), va="center", fontsize=8)
         axes.set(xlabel="|w|_1", ylabel="coefficients")
         return axes
-
-
-def new_axes() -> Axes:
-    """Axes of a new figure, if matplotlib is there."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("Drawing needs matplotlib, which is not installed: pip install 'maxmargin[plot]'.") from None
-    return plt.subplots()[1]
 
 
 def lasso_homotopy(

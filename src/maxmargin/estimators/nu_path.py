@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin.estimators._machinery.check import ClassWeight, check_prediction_data
-from maxmargin.estimators._machinery.kernels import kernel_scores
+from maxmargin.estimators._machinery.check import ClassWeight
+from maxmargin.estimators._machinery.drawing import new_axes
+from maxmargin.estimators._machinery.exact_paths import ROOM, begin_path, between, scores_along
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import certificate_at, nu_classification
 from maxmargin.estimators.nu_svc import NuSVC
-from maxmargin.operators import Gram, Matrix, MatrixLike
+from maxmargin.operators import Gram, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Certificate
 from maxmargin.protocols import Array, Float
@@ -24,7 +25,6 @@ from maxmargin.solvers.kernels.active_set.path import GOES_ON, REACHED
 from maxmargin.solvers.kernels.active_set.sums_path import follow_nu
 from maxmargin.threads import go_on, one_blas_thread
 
-ROOM = 64  # breakpoints that one call finds
 START = 0.999  # of the largest nu: there the partition is found, and followed to both sides
 NARROW = 1e-7  # of the widest street: with a narrower one, the hulls of the classes have met
 PLOTTED = 200  # values of nu
@@ -105,11 +105,7 @@ class NuPath:
                 f"nu={nu!r} is not on this path, which goes from {self.nu_min:g} to {self.nu_max:g}; the ends are "
                 "where the hulls of the classes meet, or 0, and twice the share of the lighter class."
             )
-        upper = np.clip(np.searchsorted(self.breakpoints, values), 1, self.breakpoints.size - 1)
-        low, high = self.breakpoints[upper - 1], self.breakpoints[upper]
-        share = np.where(high > low, (values - low) / np.where(high > low, high - low, 1.0), 1.0)[:, None]
-        a = (1.0 - share) * self.variables[upper - 1] + share * self.variables[upper]
-        return a, (1.0 - share) * self.multipliers[upper - 1] + share * self.multipliers[upper]
+        return between(self.breakpoints, self.variables, values), between(self.breakpoints, self.multipliers, values)
 
     def certificate(self, nu: float) -> Certificate:
         """Primal and dual value of the solution for a value of nu, recomputed from the samples."""
@@ -120,10 +116,7 @@ class NuPath:
 
     def decision_function(self, X: MatrixLike, nu: float | ArrayLike) -> Float:
         """Scores of samples by the model of a value of nu, or by each of several: a column for each."""
-        a, b = self.at(nu)
-        rows = cast("Matrix", check_prediction_data(self.model, X))
-        scores = kernel_scores(self.model, rows, np.atleast_2d(a)) + np.atleast_1d(b)
-        return scores[:, 0] if np.ndim(nu) == 0 else scores
+        return scores_along(self.model, X, *self.at(nu))
 
     def predict(self, X: MatrixLike, nu: float | ArrayLike) -> Array:
         """Labels of samples by the model of a value of nu, or by each of several: a column for each."""
@@ -142,11 +135,7 @@ class NuPath:
         ndarray of three axes
 
         """
-        if axes is None:
-            from matplotlib import pyplot
-
-            axes = pyplot.subplots(1, 3, figsize=(12.0, 4.0), layout="constrained")[1]
-        axes = np.ravel(axes)
+        axes = np.ravel(new_axes(1, 3, figsize=(12.0, 4.0)) if axes is None else axes)
         nus = np.linspace(self.nu_min, self.nu_max, PLOTTED + 1)[1:]
         a, (coefficients, b) = self._undivided(nus)[0], self.at(nus)
         scores, weights = coefficients @ self.gram.whole + b[:, None], self.task.s / self.task.s.sum()
@@ -217,24 +206,9 @@ def nu_path(
         kernel=kernel, degree=degree, gamma=gamma, coef0=coef0, class_weight=class_weight, cache_size=max_memory,
         nu=1e-9,
     )  # fmt: skip
-    plan = model._plan(X, y, sample_weight)
-    if len(plan.tasks) != 1:
-        raise ValueError(f"nu_path is for two classes, and y has {model.classes_.size}; take one path for each pair.")
-    n = plan.weights.size
-    if 8.0 * n * n > max_memory * 2.0**20:
-        raise ValueError(
-            f"nu_path stores the kernel matrix, {8.0 * n * n / 2.0**20:.0f} megabytes for {n} samples, and max_memory "
-            f"is {max_memory:g}."
-        )
-    task, gram = plan.tasks[0], cast("Gram", plan.views[-1].of(plan.tasks[0]))
-    if not gram.positive:
-        raise ValueError(
-            f"The solutions are no path: the kernel matrix is not positive semi-definite, but {gram.flaw}."
-        )
-    most = int((max_memory * 2.0**20 - 8.0 * n * n) / (8.0 * n)) + 4 * ROOM
+    task, gram, most = begin_path(model, X, y, sample_weight, "nu_path")
     with one_blas_thread:
         nus, variables, multipliers, complete = _followed(gram, task, float(model.nu_max_), most)
-    model.support_vectors_, model.support_ = plan.X, np.arange(n, dtype=np.int32)
     return NuPath(nus, variables, multipliers, complete, model, task, gram)
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.estimators._machinery.recovery import Recovery, System
 from maxmargin.estimators._machinery.systems import check_number, check_system
-from maxmargin.estimators.homotopy_path import HomotopyPath, Limits, new_axes, path_of
+from maxmargin.estimators.homotopy_path import HomotopyPath, Limits, path_of
 from maxmargin.numerics.rounding import growth
 from maxmargin.operators import Columns, MatrixLike
 from maxmargin.operators.rows import dense64

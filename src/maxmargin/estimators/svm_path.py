@@ -10,14 +10,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin.estimators._machinery.check import ClassWeight, check_prediction_data
+from maxmargin.estimators._machinery.check import ClassWeight
+from maxmargin.estimators._machinery.drawing import new_axes
+from maxmargin.estimators._machinery.exact_paths import ROOM, begin_path, between, scores_along
 from maxmargin.estimators._machinery.extremes import LARGEST_WEIGHT
-from maxmargin.estimators._machinery.kernels import kernel_scores
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import hinge_problem
 from maxmargin.estimators.svc import SVC
 from maxmargin.loop.certificate import certify_point
-from maxmargin.operators import Gram, Matrix, MatrixLike
+from maxmargin.operators import Gram, MatrixLike
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.point import Certificate, Point
 from maxmargin.problems.problem import Problem
@@ -26,7 +27,6 @@ from maxmargin.solvers.kernels.active_set import solved
 from maxmargin.solvers.kernels.active_set.path import REACHED, STUCK, follow, multiplier_at
 from maxmargin.threads import go_on, one_blas_thread
 
-ROOM = 64  # breakpoints that one call finds
 SHARE_OF_FIRST = 0.25  # of the smallest C at which a sample of the rarer class can leave its bound
 PLOTTED = 200  # values of C
 UNLIMITED = 2**62
@@ -84,13 +84,9 @@ class SVMPath:
         values = np.atleast_1d(np.asarray(C, dtype=np.float64))
         if not ((values >= 0.0) & (values <= self.C_max)).all():
             raise ValueError(f"C={C!r} is not on this path, which goes from 0 to {self.C_max:g}; pass a larger C_max.")
-        upper = np.clip(np.searchsorted(self.breakpoints, values), 1, self.breakpoints.size - 1)
-        low, high = self.breakpoints[upper - 1], self.breakpoints[upper]
-        share = np.where(high > low, (values - low) / np.where(high > low, high - low, 1.0), 1.0)
         reach = values[:, None] * self.task.s
-        a = (1.0 - share)[:, None] * self.coefficients[upper - 1] + share[:, None] * self.coefficients[upper]
-        a = np.clip(a, -reach, reach)
-        b = (1.0 - share) * self.intercepts[upper - 1] + share * self.intercepts[upper]
+        a = np.clip(between(self.breakpoints, self.coefficients, values), -reach, reach)
+        b = between(self.breakpoints, self.intercepts, values)
         return (a[0], float(b[0])) if np.ndim(C) == 0 else (a, b)
 
     def certificate(self, C: float) -> Certificate:
@@ -105,9 +101,7 @@ class SVMPath:
 
     def decision_function(self, X: MatrixLike, C: float | ArrayLike) -> Float:
         """Scores of samples by the model of a value of C, or by each of several: a column for each."""
-        a, b = self.at(C)
-        scores = self._scores(X, np.atleast_2d(a)) + np.atleast_1d(b)
-        return scores[:, 0] if np.ndim(C) == 0 else scores
+        return scores_along(self.model, X, *self.at(C))
 
     def predict(self, X: MatrixLike, C: float | ArrayLike) -> Array:
         """Labels of samples by the model of a value of C, or by each of several: a column for each."""
@@ -126,11 +120,7 @@ class SVMPath:
         ndarray of four axes
 
         """
-        if axes is None:
-            from matplotlib import pyplot
-
-            axes = pyplot.subplots(2, 2, figsize=(10.0, 7.0), sharex=True, layout="constrained")[1]
-        axes = np.ravel(axes)
+        axes = np.ravel(new_axes(2, 2, figsize=(10.0, 7.0), sharex=True) if axes is None else axes)
         first = self.breakpoints[1]
         Cs = np.geomspace(first, self.C_max, PLOTTED) if self.C_max > first else np.array([first])
         a, b = self.at(np.minimum(Cs, self.C_max))
@@ -147,9 +137,6 @@ class SVMPath:
 
     def _problem(self, C: float) -> Problem:
         return hinge_problem(self.gram, self.task.y, C * self.task.s, "hinge", self.intercept)
-
-    def _scores(self, X: MatrixLike, a: Float) -> Float:
-        return kernel_scores(self.model, cast("Matrix", check_prediction_data(self.model, X)), a)
 
     def __repr__(self) -> str:
         return f"SVMPath: {self.breakpoints.size} breakpoints, 0 <= C <= {self.C_max:g}, {self.task.y.size} samples"
@@ -211,35 +198,20 @@ def svm_path(
     )  # fmt: skip
     if not (np.isfinite(C_max) and C_max > 0.0):
         raise ValueError(f"C_max={C_max!r} is not a positive number.")
-    plan = model._plan(X, y, sample_weight)
-    if len(plan.tasks) != 1:
-        raise ValueError(f"svm_path is for two classes, and y has {model.classes_.size}; take one path for each pair.")
-    n, heaviest = plan.weights.size, C_max * float(plan.tasks[0].s.max(initial=0.0))
+    task, gram, most = begin_path(model, X, y, sample_weight, "svm_path")
+    heaviest = C_max * float(task.s.max(initial=0.0))
     if heaviest > LARGEST_WEIGHT:
         raise ValueError(
             f"C_max={C_max:g} times the largest weight of a sample is {heaviest:.1e}, and sums can be held up to "
             f"{LARGEST_WEIGHT:.0e}; lower C_max or the weights."
         )
-    if 8.0 * n * n > max_memory * 2.0**20:
-        raise ValueError(
-            f"svm_path stores the kernel matrix, {8.0 * n * n / 2.0**20:.0f} megabytes for {n} samples, and max_memory "
-            f"is {max_memory:g}."
-        )
-    task, gram = plan.tasks[0], cast("Gram", plan.views[-1].of(plan.tasks[0]))
-    if not gram.positive:
-        raise ValueError(
-            "The kernel matrix is not positive semi-definite, so its solutions are no path; use a positive kernel, "
-            'such as "rbf".'
-        )
     problem = hinge_problem(
         gram, task.y, task.s, "hinge", "free" if intercept == "auto" else cast("Intercept", intercept)
     )
-    most = int((max_memory * 2.0**20 - 8.0 * n * n) / (8.0 * n)) + 4 * ROOM
     with one_blas_thread:
         Cs, coefficients, bs, complete = _followed(BoxQP.of(problem), float(C_max), most)
     if problem.penalised_column:
         bs = problem.penalised_column**2 / problem.lam * coefficients.sum(axis=1)
-    model.support_vectors_, model.support_ = plan.X, np.arange(n, dtype=np.int32)
     return SVMPath(Cs, coefficients, bs, complete, model, task, gram, problem.intercept)
 
 
@@ -280,12 +252,5 @@ def _followed(qp: BoxQP, C_max: float, most: int) -> tuple[Float, Float, Float, 
 def solutions_along(qp: BoxQP, Cs: Float) -> tuple[Float, Float]:
     """The variables and multipliers for ascending values of C; ``qp`` is for ``C = 1``."""
     ends, variables, b, _ = _followed(qp, float(Cs[-1]), UNLIMITED)
-    upper = np.clip(np.searchsorted(ends, np.minimum(Cs, ends[-1])), 1, ends.size - 1)
-    length = ends[upper] - ends[upper - 1]
-    share = np.where(
-        length > 0.0, (np.minimum(Cs, ends[-1]) - ends[upper - 1]) / np.where(length > 0.0, length, 1.0), 1.0
-    )
-    return (
-        (1.0 - share)[:, None] * variables[upper - 1] + share[:, None] * variables[upper],
-        (1.0 - share) * b[upper - 1] + share * b[upper],
-    )
+    Cs = np.minimum(Cs, ends[-1])
+    return between(ends, variables, Cs), between(ends, b, Cs)

@@ -9,9 +9,10 @@ import numpy as np
 from maxmargin._jit import compiled
 from maxmargin.loop.at_once import PRECISE_SAMPLES, SURELY, Found, relative_gap_of
 from maxmargin.numerics.small_factors import factorise_small, solve_small
+from maxmargin.problems.losses_of_samples import sum_of_conjugates, sum_of_losses
 from maxmargin.problems.row_values import balance, values_of_rows
 from maxmargin.protocols import Float, Index, Loss
-from maxmargin.solvers.rows.newton_steps import conjugates_of, hessian, losses_of, respond, step_length
+from maxmargin.solvers.rows.newton_steps import hessian, respond, step_length
 
 SAFETY, DOUBTED = 0.9, 0.1  # of the wanted gap: the first aim, and each further one that of the last
 MOST_ROUNDS = 120  # of Newton: then something is wrong, and the loop knows more
@@ -91,7 +92,7 @@ def _account(
     loss: Loss, z: Float, alpha: Float, y: Float, s: Float, penalty: float, conjugate: float, imbalance: float
 ) -> tuple[float, float]:
     """The gap, with what balancing the dual variables costs, roughly, and the values that it is compared with."""
-    primal, dual = losses_of(loss, z, y, s) + penalty, -conjugates_of(loss, alpha, y, s) - conjugate
+    primal, dual = sum_of_losses(loss, z, y, s) + penalty, -sum_of_conjugates(loss, alpha, y, s) - conjugate
     return max(primal - dual, 0.0) + imbalance, max(abs(primal), abs(dual))
 
 
@@ -106,7 +107,7 @@ def _solve_one(
     aim = min(aim, TO_THE_LAST_DIGIT) if n <= PRECISE_SAMPLES else aim
     size = max(np.abs(y).mean(), 1e-100)
     centre, width = np.zeros(n), FIRST_WIDTH * size if kinked else 0.0
-    at_first = losses_of(loss, z, y, s)
+    at_first = sum_of_losses(loss, z, y, s)
     for _ in range(MOST_ROUNDS):
         respond(loss, z, y, s, centre, width, alpha, h)
         v, penalty, conjugate, decrement = np.dot(alpha, X), 0.0, 0.0, 0.0
@@ -124,7 +125,7 @@ def _solve_one(
         else:  # the losses and their conjugates add up to products of slopes and scores
             gap, scale = decrement + height * imbalance, at_first
             if gap <= aim * scale:
-                scale = losses_of(loss, z, y, s) + penalty
+                scale = sum_of_losses(loss, z, y, s) + penalty
         if gap <= aim * scale:
             if _is_proved(loss, X, lengths, y, s, free, differences, tol, theta, alpha, values):
                 return steps, at_zero

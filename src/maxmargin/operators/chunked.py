@@ -82,25 +82,32 @@ class ChunkedMatrix:
                     following = reader.submit(self._read, k + 1)
                 work(some, chunk)
 
-    @cached_property
-    def column_squares(self) -> Float:
-        """Sum of the squares of every column; not finite where an entry is not."""
-        total = np.zeros(self.shape[1])
+    def filled(self, out: Array, part: Callable[[slice, Matrix], Array]) -> Array:
+        """What ``part`` says of the rows of each chunk. Sets: ``out``."""
 
         def work(some: slice, chunk: Matrix) -> None:
-            total[:] += Rows(chunk).column_squares(np.ones(some.stop - some.start))
+            out[some] = part(some, chunk)
+
+        self.sweep(work)
+        return out
+
+    def added(self, shape: int | tuple[int, int], part: Callable[[slice, Matrix], Float]) -> Float:
+        """The sum of what ``part`` says of each chunk."""
+        total = np.zeros(shape)
+
+        def work(some: slice, chunk: Matrix) -> None:
+            total[:] += part(some, chunk)
 
         self.sweep(work)
         return total
 
+    @cached_property
+    def column_squares(self) -> Float:
+        """Sum of the squares of every column; not finite where an entry is not."""
+        return self.added(self.shape[1], lambda _, chunk: Rows(chunk).column_squares(np.ones(chunk.shape[0])))
+
     def __matmul__(self, W: Float) -> Float:
-        out = np.empty((self.shape[0], W.shape[1]))
-
-        def work(some: slice, chunk: Matrix) -> None:
-            out[some] = scores_of(chunk, W.T)
-
-        self.sweep(work)
-        return out
+        return self.filled(np.empty((self.shape[0], W.shape[1])), lambda _, chunk: scores_of(chunk, W.T))
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
@@ -158,47 +165,33 @@ class Chunks:
     def apply(self, w: Float) -> Float:
         """``X w``."""
         out = np.zeros(self.n_samples)
-
-        def work(some: slice, rows: Rows) -> None:
-            out[some] = rows.apply(w)
-
-        if w.any():  # the first point of most solvers is zero
-            self._sweep(work)
-        return out
+        if not w.any():  # the first point of most solvers is zero
+            return out
+        return self.matrix.filled(out, lambda _, chunk: self._rows(chunk).apply(w))
 
     def adjoint(self, alpha: Float) -> Float:
         """``X^T alpha``."""
-        total = np.zeros(self.n_features)
-
-        def work(some: slice, rows: Rows) -> None:
-            total[:] += rows.adjoint(alpha[some])
-
-        if alpha.any():
-            self._sweep(work)
-        return total
+        if not alpha.any():
+            return np.zeros(self.n_features)
+        return self.matrix.added(self.n_features, lambda some, chunk: self._rows(chunk).adjoint(alpha[some]))
 
     def products(self, w: Float, alpha: Float) -> tuple[Float, Float]:
         """``X w`` and ``X^T alpha``."""
         out, total = np.empty(self.n_samples), np.zeros(self.n_features)
 
-        def work(some: slice, rows: Rows) -> None:
+        def work(some: slice, chunk: Matrix) -> None:
+            rows = self._rows(chunk)
             out[some] = rows.apply(w)
             total[:] += rows.adjoint(alpha[some])
 
         if not w.any():
             return np.zeros(self.n_samples), self.adjoint(alpha)
-        self._sweep(work)
+        self.matrix.sweep(work)
         return out, total
 
     def squared_lengths(self) -> Float:
         """Squared norms of the rows."""
-        out = np.empty(self.n_samples)
-
-        def work(some: slice, rows: Rows) -> None:
-            out[some] = rows.squared_lengths()
-
-        self._sweep(work)
-        return out
+        return self.matrix.filled(np.empty(self.n_samples), lambda _, chunk: self._rows(chunk).squared_lengths())
 
     def column_lengths(self) -> Float:
         """Norms of the columns, not smaller than they are."""
@@ -212,23 +205,12 @@ class Chunks:
         """``sum_i s_i x_ij^2`` for every column ``j``."""
         if s.size and (s == s[0]).all():  # known from the check for values that are not finite
             return s[0] * self.matrix.column_squares
-        total = np.zeros(self.n_features)
-
-        def work(some: slice, rows: Rows) -> None:
-            total[:] += rows.column_squares(s[some])
-
-        self._sweep(work)
-        return total
+        return self.matrix.added(self.n_features, lambda some, chunk: self._rows(chunk).column_squares(s[some]))
 
     def beyond(self, limits: Float) -> Array:
         """Whether each row has an entry that is larger, without its sign, than the limit of its column."""
         out = np.empty(self.n_samples, dtype=np.bool_)
-
-        def work(some: slice, rows: Rows) -> None:
-            out[some] = rows.beyond(limits)
-
-        self._sweep(work)
-        return out
+        return self.matrix.filled(out, lambda _, chunk: self._rows(chunk).beyond(limits))
 
     def weighted_gram(self, h: Float, height: float = 0.0) -> Float:
         """``[X c]^T diag(h) [X c]``; ``c`` has this height everywhere, and is left out if it is 0."""
@@ -239,11 +221,12 @@ class Chunks:
         total, size = np.zeros(self.n_features), self.n_features + (height != 0.0)
         H = np.zeros((size, size))
 
-        def work(some: slice, rows: Rows) -> None:
+        def work(some: slice, chunk: Matrix) -> None:
+            rows = self._rows(chunk)
             total[:] += rows.adjoint(alpha[some])
             H[:] += rows.weighted_gram(h[some], height)
 
-        self._sweep(work)
+        self.matrix.sweep(work)
         return total, H.copy
 
     def adjoint_passes(self, alpha: Float) -> float:
@@ -257,40 +240,24 @@ class Chunks:
     def apply_each(self, W: Float) -> Float:
         """``X W^T``."""
         out = np.zeros((self.n_samples, W.shape[0]))
-
-        def work(some: slice, rows: Rows) -> None:
-            out[some] = rows.apply_each(W)
-
-        if W.any():
-            self._sweep(work)
-        return out
+        return self.matrix.filled(out, lambda _, chunk: self._rows(chunk).apply_each(W)) if W.any() else out
 
     def adjoint_each(self, A: Float) -> Float:
         """``A^T X``."""
-        total = np.zeros((A.shape[1], self.n_features))
-
-        def work(some: slice, rows: Rows) -> None:
-            total[:] += rows.adjoint_each(A[some])
-
-        self._sweep(work)
-        return total
+        shape = A.shape[1], self.n_features
+        return self.matrix.added(shape, lambda some, chunk: self._rows(chunk).adjoint_each(A[some]))
 
     def squares_each(self, H: Float) -> Float:
         """``H^T X^2``."""
-        total = np.zeros((H.shape[1], self.n_features))
-
-        def work(some: slice, rows: Rows) -> None:
-            total[:] += rows.squares_each(H[some])
-
-        self._sweep(work)
-        return total
+        shape = H.shape[1], self.n_features
+        return self.matrix.added(shape, lambda some, chunk: self._rows(chunk).squares_each(H[some]))
 
     def passes(self, w: Float) -> float:
         """One product reads the matrix once."""
         return 1.0
 
-    def _sweep(self, work: Callable[[slice, Rows], None]) -> None:
-        self.matrix.sweep(lambda some, chunk: work(some, Rows(chunk, self.workers)))
+    def _rows(self, chunk: Matrix) -> Rows:
+        return Rows(chunk, self.workers)
 
 
 def rows_of(X: Matrix | ChunkedMatrix, workers: Workers | None = None) -> LocalRows:

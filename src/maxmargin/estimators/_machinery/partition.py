@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.protocols import Float, Index
 
 if TYPE_CHECKING:
@@ -44,10 +45,7 @@ class Partition(NamedTuple):
 
     def draw(self, Q: Float, axes: Axes | None = None) -> Axes:
         """The matrix in the order of its blocks, with lines between them; needs matplotlib. Returns the axes."""
-        if axes is None:
-            from matplotlib import pyplot
-
-            axes = pyplot.figure().add_subplot()
+        axes = new_axes() if axes is None else axes
         largest = float(np.abs(Q).max(initial=0.0)) or 1.0  # so that zero is white
         drawn = Q[np.ix_(self.order, self.order)]
         axes.imshow(drawn, cmap="RdBu_r", interpolation="none", vmin=-largest, vmax=largest)

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import StrOptions, validate_parameter_const
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.estimators._machinery.check import QUIETLY, check_sample_weight
+from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.operators import Matrix, MatrixLike
@@ -124,10 +125,7 @@ class Selection(BaseEstimator):
     def plot(self, axes: Axes | None = None) -> Axes:
         """The mean scores over the candidates, the chosen one marked; needs matplotlib. Returns the axes."""
         check_is_fitted(self)
-        if axes is None:
-            from matplotlib import pyplot
-
-            axes = pyplot.figure(layout="constrained").add_subplot()
+        axes = new_axes() if axes is None else axes
         names = sorted(self.best_params_)
         mean = self.cv_results_["mean_test_score"]
         values = [np.unique(np.asarray(self.cv_results_[f"param_{name}"], dtype=np.float64)) for name in names]

@@ -41,26 +41,6 @@ def respond(loss: Loss, z: Float, y: Float, s: Float, centre: Float, width: floa
 
 
 @compiled
-def losses_of(loss: Loss, z: Float, y: Float, s: Float) -> float:
-    """Their sum."""
-    total = 0.0
-    for i in range(z.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.value(z[i], y[i])
-    return total
-
-
-@compiled
-def conjugates_of(loss: Loss, a: Float, y: Float, s: Float) -> float:
-    """The sum of the conjugates at minus the dual variables."""
-    total = 0.0
-    for i in range(a.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.conjugate(-a[i] / s[i], y[i])
-    return total
-
-
-@compiled
 def hessian(X: Float, h: Float, penalised: int) -> Float:
     """``X^T diag(h) X`` of the rows that react, with ones added for the penalised coefficients."""
     n, d = X.shape
