@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery.check import ClassWeight, check_classes
 from maxmargin.estimators._machinery.recognise import Constraints
@@ -17,19 +15,20 @@ from maxmargin.estimators._machinery.selection import (
     Grid,
     Scorer,
     Selection,
+    SelectionOfClasses,
     strengths,
 )
 from maxmargin.estimators.leave_one_out import leave_one_out
 from maxmargin.estimators.linear_svc import LinearSVC
 from maxmargin.estimators.svc import SVC
-from maxmargin.operators import Matrix, MatrixLike
+from maxmargin.operators import Matrix
 from maxmargin.protocols import Array, Float
 
 SHARED = ("loss", "fit_intercept", "intercept_scaling", "class_weight", "intercept", "tol", "n_jobs")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearSVCCV(ClassifierMixin, Selection):
+class LinearSVCCV(SelectionOfClasses, Selection):
     """Linear support vector classifier whose C is chosen by cross-validation.
 
     In each fold the fit for one value of C starts from that for the value before. The model of the best value is fitted
@@ -80,23 +79,6 @@ class LinearSVCCV(ClassifierMixin, Selection):
         **SELECTION_CONSTRAINTS,
         **{name: rule for name, rule in LinearSVC._parameter_constraints.items() if name in SHARED},
     }
-    classes_: Array = field(init=False)
-
-    def decision_function(self, X: MatrixLike) -> Float:
-        """Scores of samples, as those of `LinearSVC`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-
-        """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.decision_function(X))
 
     def _model(self, **chosen: Any) -> LinearSVC:
         return LinearSVC(**{name: getattr(self, name) for name in SHARED}, **chosen)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._machinery import multiclass
 from maxmargin.estimators._machinery.check import ClassWeight, check_classes, check_weights
@@ -17,15 +15,15 @@ from maxmargin.estimators._machinery.kernel_selection import KERNEL_SELECTION_CO
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import hinge_problem
 from maxmargin.estimators._machinery.recognise import Constraints
-from maxmargin.estimators._machinery.selection import Scorer
+from maxmargin.estimators._machinery.selection import Scorer, SelectionOfClasses
 from maxmargin.estimators.svc import SVC
-from maxmargin.operators import MatrixLike, PrecomputedGram
+from maxmargin.operators import PrecomputedGram
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array, Float, Index
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SVCCV(ClassifierMixin, KernelSelection):
+class SVCCV(SelectionOfClasses, KernelSelection):
     """Support vector classifier whose C and gamma are chosen by cross-validation.
 
     Distances are computed once. For each gamma and fold one solution is followed along all values of C, by warm starts
@@ -89,23 +87,6 @@ objective_, dual_objective_, status_, n_iter_
             )
         },
     }
-    classes_: Array = field(init=False)
-
-    def decision_function(self, X: MatrixLike) -> Float:
-        """Scores of samples, as those of `SVC`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
-
-        """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.decision_function(X))
 
     def _model(self, **chosen: Any) -> SVC:
         return SVC(

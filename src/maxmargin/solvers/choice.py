@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from maxmargin.operators import Chunks, Columns, Sharded
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2
+from maxmargin.parts.penalties import L2, Unpenalised
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.crammer_singer import CrammerSingerProblem
@@ -20,7 +20,6 @@ from maxmargin.solvers import solver_class, with_solvers
 from maxmargin.solvers.kernels.block_smo import MOST_SAMPLES
 from maxmargin.solvers.relay import Relay
 from maxmargin.solvers.rows.newton import MAX_FEATURES, worth_thinning
-from maxmargin.solvers.rows.normal_equations import of_other_penalty
 from maxmargin.solvers.solver import AnySolver
 
 NEWTON_STEPS = 150  # some on a part of the rows; then something is wrong: thousands of kinks, or dependent columns
@@ -85,7 +84,7 @@ class Traits:
             l1=isinstance(problem, Problem) and not isinstance(problem.penalty, L2),
             columns=isinstance(problem.operator, Columns),
             squares=squares,
-            linear_equations=isinstance(problem, Problem) and squares and of_other_penalty(problem) is None,
+            linear_equations=isinstance(problem, Problem) and squares and isinstance(problem.penalty, L2 | Unpenalised),
             in_memory=not isinstance(rows.rows if isinstance(rows, Sharded) else rows, Chunks),
             max_time=max_time,
             clients=rows.communicator.size if isinstance(rows, Sharded) else clients,

@@ -17,7 +17,7 @@ import numpy as np
 
 from maxmargin.operators import Chunks, Columns, Rows, Sharded
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2
+from maxmargin.parts.penalties import L2, Unpenalised
 from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.groups import GroupProblem
@@ -66,6 +66,7 @@ class Needs:
     clients: bool = False  # whether the rows may be spread over several clients
     l2: bool = False  # whether the penalty has to be L2
     squared: bool = False  # whether the loss has to be the squared one
+    linear: bool = False  # whether the optimum has to solve linear equations: the squared loss, and L2 or no penalty
     most_features: int | None = None  # for methods that factorise a matrix of their size
     or_kernel: bool = False  # whether a kernel matrix will do as well
 
@@ -85,7 +86,7 @@ class Needs:
         if not self.clients and communicator is not None and communicator.size > 1:
             return f"it needs all rows in one place; those of this problem are spread over {communicator.size} clients"
         if isinstance(problem, Problem):
-            if self.squared and not isinstance(problem.loss, Squared):
+            if (self.squared or self.linear) and not isinstance(problem.loss, Squared):
                 return f"it needs the squared loss; this problem has {type(problem.loss).__name__}"
             if self.samples in SEEN and not over_kernel:
                 return self._unmet_form(problem)
@@ -94,6 +95,8 @@ class Needs:
     def _unmet_form(self, problem: Problem) -> str | None:
         if self.l2 and not isinstance(problem.penalty, L2):
             return f"it needs an L2 penalty; this problem has {type(problem.penalty).__name__}"
+        if self.linear and not isinstance(problem.penalty, L2 | Unpenalised):
+            return f"it needs an L2 penalty or none; this problem has {type(problem.penalty).__name__}"
         d = problem.operator.n_features  # type: ignore[attr-defined]
         if self.most_features is not None and d > self.most_features:
             return (

@@ -200,6 +200,29 @@ class Selection(BaseEstimator):
         return tags
 
 
+class SelectionOfClasses(ClassifierMixin):
+    """What `SVCCV` and `LinearSVCCV` share."""
+
+    classes_: Array
+    best_estimator_: Any
+
+    def decision_function(self, X: MatrixLike) -> Float:
+        """Scores of samples, as those of the chosen model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+
 Folds = Sequence[tuple[Index, Index]]
 Grid = dict[str, Float]  # ascending values of each parameter
 

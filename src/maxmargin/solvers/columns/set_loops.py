@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from maxmargin._jit import compiled
 from maxmargin.protocols import Float, Index
 
@@ -23,6 +25,13 @@ PIVOT = 1e-12  # relative to the diagonal: what is added to it
 # What the loop remembers while somebody else factorises: entries of `memory`.
 SUPPORT, USABLE, CYCLE, STEP, HARD, WAITING, SWEEPS, FACTORS = 0, 1, 2, 3, 4, 5, 6, 7
 MEMORY = 8
+
+
+def worst_of(columns: Index, excesses: Float, count: int) -> Index:
+    """Those columns that violate the conditions most."""
+    if columns.size <= count:
+        return columns
+    return columns[np.argpartition(-excesses, count)[:count]]
 
 
 @compiled

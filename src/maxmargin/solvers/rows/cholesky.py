@@ -16,7 +16,7 @@ from maxmargin.numerics.cholesky import factorise, solved
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index, Operator
-from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations, of_other_penalty
+from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations
 from maxmargin.solvers.solver import Needs
 from maxmargin.threads import Workers
 
@@ -47,12 +47,10 @@ class Cholesky(DirectSolver):
     """
 
     name: ClassVar[str] = "cholesky"
-    needs: ClassVar[Needs] = Needs("sweeps", clients=True, squared=True)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, linear=True)
 
     def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := of_other_penalty(problem)) is not None:
-            return reason
         if (size := smaller_dimension(problem)) > LARGEST:
             return f"it factorises a matrix of size {size} here, and takes up to {LARGEST}"
         return None

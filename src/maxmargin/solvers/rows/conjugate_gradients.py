@@ -11,7 +11,7 @@ from maxmargin.parts.penalties import L2
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
-from maxmargin.solvers.rows.normal_equations import NormalEquations, of_other_penalty, rounds_at_once
+from maxmargin.solvers.rows.normal_equations import NormalEquations, rounds_at_once
 from maxmargin.solvers.solver import Needs, Solver, State
 
 STUCK = 50  # iterations without a smaller gap, after the residuals were computed again: rounding
@@ -40,11 +40,7 @@ class ConjugateGradients(Solver[Problem, "ConjugateGradientsState"]):
     """
 
     name: ClassVar[str] = "conjugate_gradients"
-    needs: ClassVar[Needs] = Needs("sweeps", clients=True, squared=True)
-
-    def obstacle(self, problem: Problem) -> str | None:
-        """``None``, or why not."""
-        return of_other_penalty(problem)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, linear=True)
 
     def start(self, problem: Problem, warm: Point | None) -> ConjugateGradientsState:
         """Zero, or a given point."""

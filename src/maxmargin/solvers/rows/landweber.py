@@ -12,7 +12,7 @@ from maxmargin.numerics.lanczos import Spectrum, ends_of_spectrum
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
-from maxmargin.solvers.rows.normal_equations import NormalEquations, of_other_penalty, rounds_at_once
+from maxmargin.solvers.rows.normal_equations import NormalEquations, rounds_at_once
 from maxmargin.solvers.solver import Needs, Solver, State
 
 BOLDEST = 1.9  # times the inverse of the largest curvature; the bound is 2
@@ -48,17 +48,13 @@ class Landweber(Solver[Problem, "LandweberState"]):
     shortest_step: float = 0.0
 
     name: ClassVar[str] = "landweber"
-    needs: ClassVar[Needs] = Needs("sweeps", clients=True, squared=True)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, linear=True)
 
     def __post_init__(self) -> None:
         if self.step is not None and not 0.0 < self.step < math.inf:
             raise ValueError(f"step={self.step!r} is no step; give a positive number, or None for the best one.")
         if not 0.0 <= self.shortest_step < math.inf:
             raise ValueError(f"shortest_step={self.shortest_step!r} has to be a length: 0 to stop by the gap alone.")
-
-    def obstacle(self, problem: Problem) -> str | None:
-        """``None``, or why not."""
-        return of_other_penalty(problem)
 
     def start(self, problem: Problem, warm: Point | None) -> LandweberState:
         """Zero, or a given point; and the length of the steps."""

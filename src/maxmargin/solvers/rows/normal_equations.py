@@ -22,7 +22,7 @@ import numpy as np
 from maxmargin.operators import Bordered, DenseVectors, Rows
 from maxmargin.operators.sharded import sum_of_symmetric
 from maxmargin.parts.losses import Squared
-from maxmargin.parts.penalties import L2, Unpenalised
+from maxmargin.parts.penalties import Unpenalised
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
@@ -30,13 +30,6 @@ from maxmargin.solvers.solver import Solver, State
 
 SHRINKING = 0.5  # of corrections: slower ones are only rounding
 CENTRED_ENTRIES = 2**18  # of a dense matrix: up to here a centred copy costs nothing, and saves digits
-
-
-def of_other_penalty(problem: Problem) -> str | None:
-    """Why a problem of least squares has a kink or a bound, or ``None``."""
-    if not isinstance(problem.penalty, L2 | Unpenalised):
-        return f"it needs an L2 penalty or none; this problem has {type(problem.penalty).__name__}"
-    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from scipy.linalg import eigh, svd
 from maxmargin.operators import Rows
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float
-from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations, of_other_penalty
+from maxmargin.solvers.rows.normal_equations import DirectSolver, Factor, NormalEquations
 from maxmargin.solvers.solver import Needs
 
 LARGEST = 5000  # smaller dimension
@@ -38,12 +38,10 @@ class SVD(DirectSolver):
     """
 
     name: ClassVar[str] = "svd"
-    needs: ClassVar[Needs] = Needs("sweeps", clients=True, squared=True)
+    needs: ClassVar[Needs] = Needs("sweeps", clients=True, linear=True)
 
     def obstacle(self, problem: Problem) -> str | None:
         """``None``, or why not."""
-        if (reason := of_other_penalty(problem)) is not None:
-            return reason
         size = problem.penalised.size
         if _fits(problem):
             size = min(size, problem.features.n_samples)

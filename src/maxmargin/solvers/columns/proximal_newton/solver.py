@@ -13,7 +13,7 @@ from maxmargin.operators.column_copy import ColumnCopy
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
-from maxmargin.protocols import Float, Index
+from maxmargin.protocols import Index
 from maxmargin.solvers.columns.proximal_newton.loops import (
     along,
     conjugate_of_penalty,
@@ -24,6 +24,7 @@ from maxmargin.solvers.columns.proximal_newton.loops import (
     slopes_of,
 )
 from maxmargin.solvers.columns.proximal_newton.state import ProximalState, Terms
+from maxmargin.solvers.columns.set_loops import worst_of
 from maxmargin.solvers.solver import Needs, Solver
 
 FEWEST = 100  # columns that are added at a time, or as many as are in the support
@@ -179,12 +180,5 @@ class ProximalNewton(Solver[Problem, ProximalState]):
         state.primal = state.losses + cost
         state.dual = -problem.conjugates(t * alpha) - conjugate
         state.gap = state.primal - state.dual
-        state.violators = _worst(violators[:count], excesses[:count], max(FEWEST, state.support))
+        state.violators = worst_of(violators[:count], excesses[:count], max(FEWEST, state.support))
         state.passes = operator.read
-
-
-def _worst(columns: Index, excesses: Float, count: int) -> Index:
-    """Those that violate the conditions most."""
-    if columns.size <= count:
-        return columns
-    return columns[np.argpartition(-excesses, count)[:count]]

@@ -11,9 +11,8 @@ from maxmargin.operators.column_set import ColumnSet
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.protocols import Float, Index
 from maxmargin.solvers.columns.quadratic import ResidualHeld
-from maxmargin.solvers.columns.set_loops import CYCLE, FACTOR, SUPPORT, slopes_of, solve_on_set
-from maxmargin.solvers.columns.working_set.state import CYCLES, SetState
-from maxmargin.threads import go_on
+from maxmargin.solvers.columns.set_loops import SUPPORT, slopes_of
+from maxmargin.solvers.columns.working_set.state import SetState
 
 PAIR, ENTRY = 0.03, 4.0  # of an entry's time: a multiplication of a factorisation; what a sweep does with an entry
 FEWEST_SWEEPS, MOST_SWEEPS = 4, 200
@@ -68,21 +67,9 @@ class ResidualState(SetState):
 
     def solve(self, stop: float) -> None:
         """Solve the problem on the set. Sets: ``w``, ``slopes``."""
-        terms, W, held = self.terms, self.gram.W[: self.w.size], self._held()
+        held = self._held()
         self._make_room()
-        c, low, high = self.c[W], terms.low[W], terms.high[W]
-        b, steps, targets, work = self.numbers
-        S, of_factor = self.index
-        while True:
-            what, _, _ = solve_on_set(
-                held, self.w, self.slopes, c, terms.lam, terms.mu, low, high, self.yy, stop, self._sweeps(W), CYCLES,
-                False, self.A, b, steps, targets, work, S, of_factor, self.memory,
-            )  # fmt: skip
-            if what != FACTOR:
-                break
-            go_on()
-            self._factorise()
-        self.memory[CYCLE] = 0
+        self._solve_held(held, self.slopes, self._sweeps(self.gram.W[: self.w.size]), False, stop)
 
     def _whole(self) -> Float:
         """The coefficients of all columns."""

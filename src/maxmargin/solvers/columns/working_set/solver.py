@@ -15,7 +15,7 @@ from maxmargin.operators.vectors import SparseVectors
 from maxmargin.problems.point import Point
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.set_loops import SUPPORT, judged, nearly, residuals
+from maxmargin.solvers.columns.set_loops import SUPPORT, judged, nearly, residuals, worst_of
 from maxmargin.solvers.columns.working_set.residual_state import ResidualState
 from maxmargin.solvers.columns.working_set.state import SetState, Terms
 from maxmargin.solvers.solver import Needs, Solver
@@ -106,7 +106,7 @@ class WorkingSet(Solver[Problem, SetState]):
             near,
             excesses,
         )
-        near = _worst(near[:count], excesses[:count], max(state.fewest, 2 * state.support))
+        near = worst_of(near[:count], excesses[:count], max(state.fewest, 2 * state.support))
         if near.size:
             state.add(near)
         state.violators, state.gap = near[:0], np.inf
@@ -155,7 +155,7 @@ class WorkingSet(Solver[Problem, SetState]):
             violators, excesses, operator.column_lengths(),
         )  # fmt: skip
         state.dual = state.primal - state.gap
-        state.violators = _worst(violators[:count], excesses[:count], max(state.fewest, state.support))
+        state.violators = worst_of(violators[:count], excesses[:count], max(state.fewest, state.support))
         state.passes = operator.read
 
 
@@ -163,13 +163,6 @@ def are_short(operator: Columns, c: Float, lam: float) -> bool:
     """Whether those columns that are needed first are sparse and short."""
     if not isinstance(operator.vectors, SparseVectors):
         return False
-    first = _worst(np.flatnonzero(np.abs(c) > lam), np.abs(c)[np.abs(c) > lam], FIRST)
+    first = worst_of(np.flatnonzero(np.abs(c) > lam), np.abs(c)[np.abs(c) > lam], FIRST)
     indptr = operator.vectors.indptr.view(np.int64)
     return bool(first.size) and float((indptr[first + 1] - indptr[first]).mean()) <= SHORT
-
-
-def _worst(columns: Index, excesses: Float, count: int) -> Index:
-    """Those that violate the conditions most."""
-    if columns.size <= count:
-        return columns
-    return columns[np.argpartition(-excesses, count)[:count]]

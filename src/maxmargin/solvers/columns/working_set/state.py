@@ -13,7 +13,7 @@ from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, Bounded, ElasticNet, strengths
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Float, Index
-from maxmargin.solvers.columns.quadratic import GramHeld
+from maxmargin.solvers.columns.quadratic import GramHeld, ResidualHeld
 from maxmargin.solvers.columns.set_loops import (
     CYCLE,
     FACTOR,
@@ -116,15 +116,18 @@ class SetState(State):
 
     def solve(self, stop: float) -> None:
         """Solve the problem on the set. Sets: ``w``, ``slopes``."""
-        m, terms = self.w.size, self.terms
-        W = self.gram.W[:m]
-        c, low, high, v = self.c[W], terms.low[W], terms.high[W], np.empty(m)
-        held = GramHeld(self.gram.G, self.slopes)
+        self._solve_held(GramHeld(self.gram.G, self.slopes), np.empty(self.w.size), SWEEPS, self.warm, stop)
+        self.warm = True
+
+    def _solve_held(self, held: GramHeld | ResidualHeld, v: Float, sweeps: int, warm: bool, stop: float) -> None:
+        """The same for what is held of the columns. ``v`` is room for slopes. Sets: ``w``, and what is held."""
+        terms, W = self.terms, self.gram.W[: self.w.size]
+        c, low, high = self.c[W], terms.low[W], terms.high[W]
         b, steps, targets, work = self.numbers
         S, of_factor = self.index
         while True:
             what, _, _ = solve_on_set(
-                held, self.w, v, c, terms.lam, terms.mu, low, high, self.yy, stop, SWEEPS, CYCLES, self.warm, self.A,
+                held, self.w, v, c, terms.lam, terms.mu, low, high, self.yy, stop, sweeps, CYCLES, warm, self.A,
                 b, steps, targets, work, S, of_factor, self.memory,
             )  # fmt: skip
             if what != FACTOR:
@@ -132,7 +135,6 @@ class SetState(State):
             go_on()
             self._factorise()
         self.memory[CYCLE] = 0
-        self.warm = True
 
     def _factorise(self) -> None:
         """Factorise the matrix that the loop waits for. Sets: ``A`` and ``memory``."""
