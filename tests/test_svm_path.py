@@ -181,7 +181,8 @@ def test_what_is_refused():
 def test_a_path_without_room_ends_early(monkeypatch):
     X, y = two_classes(100)
     whole = svm_path(X, y, 100.0, gamma=0.3)
-    monkeypatch.setattr(sys.modules["maxmargin.estimators.svm_path"], "ROOM", 5)
+    for module in ("svm_path", "_machinery.exact_paths"):
+        monkeypatch.setattr(sys.modules[f"maxmargin.estimators.{module}"], "ROOM", 5)
     part = svm_path(X, y, 100.0, gamma=0.3, max_memory=8.0 * 100 * 100 / 2**20)
     assert not part.complete
     assert part.C_max < 100.0
