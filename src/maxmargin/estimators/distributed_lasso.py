@@ -23,15 +23,9 @@ class DistributedLasso(DistributedRegressor):
         Strength of the penalty, positive; above some largest value all coefficients are exactly zero.
     fit_intercept : bool, default=True
         Whether there is an intercept, which has no penalty.
-    max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for none.
-    solver_options : dict, default=None
-        Options of a named solver; wrong ones are refused, and the right ones listed.
-    random_state, max_time, verbose, callback, engine, topology, n_clients, round_timeout
+    tol, solver, max_time, verbose, callback, engine, topology, n_clients, round_timeout
         As in `DistributedSVC`.
     checkpoint, checkpoint_every, on_failure
-        As in `DistributedSVC`.
-    tol, solver
         As in `DistributedSVC`.
 
     Attributes

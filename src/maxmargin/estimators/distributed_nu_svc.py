@@ -51,8 +51,6 @@ class DistributedNuSVC(DistributedClassifier):
         As in `DistributedSVC`.
     tol, verbose
         As in `DistributedSVC`.
-    max_iter, random_state, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -22,15 +22,11 @@ class DistributedRidge(DistributedRegressor):
     ----------
     alpha : float, default=1.0
         Strength of the penalty, positive.
-    tol : float, default=1e-4
-        Relative duality gap, over the rows of all clients, at which to stop.
-    solver : str, default="auto"
-        Name of a solver that works on rows of several clients; `explain_solver` tells what "auto" stands for.
-    random_state, max_time, verbose, callback, engine, topology, n_clients, round_timeout
+    tol, solver, max_time, verbose, callback, engine, topology, n_clients, round_timeout
         As in `DistributedSVC`.
     checkpoint, checkpoint_every, on_failure
         As in `DistributedSVC`.
-    fit_intercept, max_iter, solver_options
+    fit_intercept
         As in `DistributedLasso`.
 
     Attributes

@@ -75,8 +75,6 @@ class DistributedSVC(DistributedClassifier):
     on_failure : {"raise", "restart"}, default="raise"
         Whether to start again, up to three times, if a client was lost: from the checkpoint, if there is one. A job
         of MPI ends with its first lost rank and has to be started again from outside.
-    fit_intercept, intercept_scaling, class_weight, random_state, max_iter, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -51,10 +51,6 @@ class ElasticNet(SparseLeastSquaresRegressor):
     debias : bool, default=False
         Whether to fit those coefficients that are not zero again without a penalty, which shrinks them. The
         certificates are about the fit before that, whose coefficients are kept too.
-    fit_intercept, max_iter, copy_X, tol, warm_start, positive, random_state, bounds, solver, solver_options, max_time
-        As in every estimator: see `_machinery/parameters.py`.
-    verbose, callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -49,8 +49,6 @@ class ElasticNetCV(CrossValidatedSparseRegressor):
         for any number.
     max_time : float, default=None
         Limit in seconds for the paths together, and once more for the last fit; the best points so far are kept.
-    positive, bounds, solver, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -41,8 +41,6 @@ class GroupLasso(GroupedLeastSquares):
         Without effect: nothing is drawn at random.
     solver : str, default="auto"
         Name of a solver: "group_descent" is what there is.
-    copy_X, max_iter, tol, warm_start, solver_options, max_time, verbose, callback
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -66,8 +66,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
         and others know the squared loss too; `explain_solver` says what "auto" stands for.
     cache_size : float, default=1000
         Megabytes for kernel rows, at most, of solvers that do not store the whole matrix.
-    degree, coef0, tol, solver_options, max_iter, max_time, verbose, warm_start, callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

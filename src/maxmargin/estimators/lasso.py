@@ -33,8 +33,6 @@ class Lasso(ElasticNet):
         certificates are about the fit before that, whose coefficients are kept too.
     solver, solver_options, max_time, verbose, callback, n_jobs
         As in `ElasticNet`.
-    fit_intercept, copy_X, max_iter, tol, warm_start, positive, random_state, bounds
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

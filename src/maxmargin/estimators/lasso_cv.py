@@ -24,8 +24,6 @@ class LassoCV(CrossValidatedSparseRegressor):
         Without effect, as in `ElasticNet`.
     eps, alphas, fit_intercept, max_iter, tol, cv, verbose, n_jobs, max_time
         As in `ElasticNetCV`.
-    positive, bounds, solver, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -44,10 +44,6 @@ class LinearRegression(LeastSquaresRegressor):
     tol : float, default=1e-6
         Relative duality gap at which to stop. Sums of squared errors below a billionth of that of the targets count as
         that: an exact fit is as good as any.
-    fit_intercept, copy_X, n_jobs, positive, bounds, solver, solver_options, max_iter, max_time, random_state, verbose
-        As in every estimator: see `_machinery/parameters.py`.
-    warm_start, callback
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

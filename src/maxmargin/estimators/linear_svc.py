@@ -84,10 +84,6 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     positive : bool, default=False
         Whether coefficients must not be negative. The intercept may be. With the hinge and more than 1000 features,
         limits are for "smoothed", whose proofs of such problems are rough.
-    tol, fit_intercept, intercept_scaling, class_weight, verbose, solver, solver_options, max_time, warm_start, callback
-        As in every estimator: see `_machinery/parameters.py`.
-    n_jobs, bounds
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -48,10 +48,6 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
         features, limits are for "smoothed", whose proofs of such problems are rough.
     max_iter, intercept, shrinking
         As in `LinearSVC`.
-    tol, fit_intercept, intercept_scaling, verbose, random_state, solver, solver_options, max_time, warm_start, callback
-        As in every estimator: see `_machinery/parameters.py`.
-    n_jobs, bounds
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -83,10 +83,6 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
         Whether coefficients must not be negative. The intercept may be. For two classes or ``multi_class="ovr"``.
     bounds : pair of float or array-like of shape (n_features,), default=None
         Smallest and largest value of each coefficient, at most and at least 0; for the same.
-    tol, fit_intercept, intercept_scaling, class_weight, random_state, solver_options, verbose, warm_start, max_time
-        As in every estimator: see `_machinery/parameters.py`.
-    callback
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -34,8 +34,6 @@ class MultiTaskElasticNet(MultiTaskLeastSquares):
         Without effect: groups are visited in their order, and the answer is the same.
     random_state, solver
         As in `GroupLasso`.
-    copy_X, max_iter, tol, warm_start, solver_options, max_time, verbose, callback
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

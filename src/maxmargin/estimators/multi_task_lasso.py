@@ -25,8 +25,6 @@ class MultiTaskLasso(MultiTaskLeastSquares):
         Strength of the penalty.
     fit_intercept, random_state, selection, solver
         As in `MultiTaskElasticNet`.
-    copy_X, max_iter, tol, warm_start, solver_options, max_time, verbose, callback
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -60,10 +60,6 @@ class NuSVC(KernelClassifier):
         end with ``Status.NOT_SEPARABLE`` and a common point of them as the proof: `nu` is too small for any margin.
     probability, decision_function_shape, break_ties, random_state, multi_class
         As in `SVC`.
-    kernel, degree, gamma, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, solver_options, max_time
-        As in every estimator: see `_machinery/parameters.py`.
-    warm_start, callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -43,10 +43,6 @@ class NuSVR(KernelRegressor):
         Weight of the losses against the norm.
     solver : str, default="auto"
         Name of a solver; "auto" is "decomposition".
-    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, solver_options, max_time, warm_start
-        As in every estimator: see `_machinery/parameters.py`.
-    callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

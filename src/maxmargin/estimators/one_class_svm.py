@@ -47,10 +47,6 @@ class OneClassSVM(OutlierMixin, KernelMachine):
         In (0, 1]: upper bound on the fraction of outliers, lower bound on that of support vectors.
     solver : str, default="auto"
         Name of a solver; "auto" is "decomposition".
-    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, solver_options, max_time, warm_start
-        As in every estimator: see `_machinery/parameters.py`.
-    callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

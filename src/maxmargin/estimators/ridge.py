@@ -65,10 +65,6 @@ class Ridge(LeastSquaresRegressor):
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "cholesky", "svd" and
         "conjugate_gradients" are for this problem; scikit-learn's "lsqr", "sparse_cg", "sag" and "saga" stand for the
         last of them, and its "lbfgs" for "auto".
-    fit_intercept, copy_X, max_iter, tol, solver_options, positive, random_state, bounds, max_time, verbose, warm_start
-        As in every estimator: see `_machinery/parameters.py`.
-    callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

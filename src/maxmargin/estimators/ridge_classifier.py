@@ -53,10 +53,6 @@ class RidgeClassifier(LeastSquares, LinearClassifier):
         Factor for each class; "balanced" gives all classes the same total weight.
     solver : str, default="auto"
         Name of a solver, as in `Ridge`.
-    copy_X, max_iter, tol, solver_options, positive, random_state, bounds, max_time, verbose, warm_start, callback
-        As in every estimator: see `_machinery/parameters.py`.
-    n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -88,8 +88,6 @@ class SGDClassifier(LogisticProbabilities, StochasticEstimator, LinearClassifier
         Limit of `fit` in seconds; the best point so far is kept.
     callback : callable, default=None
         Called with a `Record` after every round of `fit`; a true value stops it.
-    tol, verbose, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

@@ -46,8 +46,6 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
         As in `SGDClassifier`.
     n_iter_no_change, warm_start, average, order, solver, max_time, callback
         As in `SGDClassifier`.
-    tol, verbose, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

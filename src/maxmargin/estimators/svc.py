@@ -72,10 +72,6 @@ class SVC(KernelClassifier):
         Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says. "saddle", "gilbert" and
         "frank_wolfe" find the hard margin (``C=inf``) of the linear kernel as the distance of two hulls; for other `C`
         they are in `NuSVC`, whose ``C`` is ``1 / rho_``.
-    kernel, degree, gamma, coef0, shrinking, tol, cache_size, class_weight, verbose, max_iter, solver_options, max_time
-        As in every estimator: see `_machinery/parameters.py`.
-    warm_start, callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

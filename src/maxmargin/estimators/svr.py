@@ -48,10 +48,6 @@ class SVR(KernelRegressor):
         "auto" is "free", as in LIBSVM.
     approximation, rank
         As in `SVC`.
-    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, random_state, solver, solver_options
-        As in every estimator: see `_machinery/parameters.py`.
-    max_time, warm_start, callback, n_jobs
-        As in every estimator: see `_machinery/parameters.py`.
 
     Attributes
     ----------

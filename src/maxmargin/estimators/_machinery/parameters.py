@@ -1,8 +1,8 @@
 """What the parameters mean that several estimators have: written once, and put into the docstring of each.
 
-In the source a docstring names them in one entry, which says "As in every estimator" if the table below has them, or
-names the estimator whose docstring has them. When the package is imported, such an entry becomes one for each of the
-names, with the default of the signature, so that ``help`` shows all of them.
+In the source a docstring has the parameters that are its own, and entries such as "As in `SVR`." for those that it
+shares with another estimator. What it does not name is in the table below. When the package is imported, each of these
+gets an entry of its own, with the default of the signature, so that ``help`` shows all of them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Number of threads; None is as many as BLAS may use, -1 all processors. Results are the same for any number.",
     ),
 }
-_NAMES = re.compile(r"^    (\w+(?:, \w+)*)\n        As in (?:every estimator: .*|`(\w+)`\.)$", re.MULTILINE)
+ATTRIBUTES = "\n\n    Attributes\n"
+_NAMES = re.compile(r"^    (\w+(?:, \w+)*)\n        As in `(\w+)`\.$", re.MULTILINE)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -91,8 +92,7 @@ def _described(name: str, classes: dict[str, type]) -> str:
     cls = classes[name]
     text, signature = cls.__doc__ or "", inspect.signature(cls).parameters
 
-    def entry(parameter: str, other: str | None) -> str:
-        kind, meaning = PARAMETERS[parameter] if other is None else _entry_of(parameter, _described(other, classes))
+    def entry(parameter: str, kind: str, meaning: str) -> str:
         value = signature[parameter].default
         default = f'"{value}"' if isinstance(value, str) else repr(value)
         return f"    {parameter} : {kind}, default={default}\n        " + meaning.replace("{default}", default)
@@ -101,9 +101,12 @@ def _described(name: str, classes: dict[str, type]) -> str:
         names = match[1].split(", ")
         if not all(parameter in signature for parameter in names):  # but attributes
             return match[0]
-        return "\n".join(entry(parameter, match[2]) for parameter in names)
+        return "\n".join(entry(parameter, *_entry_of(parameter, _described(match[2], classes))) for parameter in names)
 
-    cls.__doc__ = _NAMES.sub(entries, text)
+    own, *others = _NAMES.sub(entries, text).partition(ATTRIBUTES)
+    named = ", ".join(re.findall(r"^    (\w+(?:, \w+)*)(?: : .*)?$", own, re.MULTILINE)).split(", ")
+    rest = [entry(name, *PARAMETERS[name]) for name in signature if name not in named]
+    cls.__doc__ = "".join(["\n".join([own, *rest]), *others])
     return cls.__doc__
 
 
