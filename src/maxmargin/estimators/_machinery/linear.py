@@ -122,7 +122,8 @@ class LinearMachine(CertifiedEstimator):
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""
-        W = np.atleast_2d(np.asarray(dense_coefficients(self), dtype=np.float64))
+        coef = self.coef_ if type(self.coef_) is np.ndarray else dense_coefficients(self)
+        W = np.atleast_2d(np.asarray(coef, dtype=np.float64))
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)
             scores = check.finite_scores(X, scores + np.asarray(self.intercept_, dtype=np.float64))
