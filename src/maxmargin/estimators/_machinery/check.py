@@ -60,10 +60,6 @@ def check_training_data(
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X, reset=reset)
         return X, _check_targets(estimator, X, y)
-    if (objects := objects_of(estimator, X)) is not None:
-        check_consistent_length(objects, *(() if y is None else (y,)))
-        numeric = is_regressor(estimator)
-        return objects, np.empty(0) if y is None else _check_y(y, y_numeric=numeric, estimator=estimator)
     rows = plain_rows(X) if reset else None
     targets = None if rows is None else plain_targets(y, rows.shape[0])
     if rows is not None and targets is None and y is None and is_outlier_detector(estimator):
@@ -77,6 +73,10 @@ def check_training_data(
         estimator.n_features_in_ = columns.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return columns, targets
+    if (objects := objects_of(estimator, X)) is not None:
+        check_consistent_length(objects, *(() if y is None else (y,)))
+        numeric = is_regressor(estimator)
+        return objects, np.empty(0) if y is None else _check_y(y, y_numeric=numeric, estimator=estimator)
     with np.errstate(invalid="ignore"):
         if is_outlier_detector(estimator):
             rows, targets = validate_data(estimator, X, **ROWS), np.empty(0)
@@ -226,11 +226,11 @@ def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matri
     if isinstance(X, ChunkedMatrix):
         check_chunks(estimator, X)
         return X
-    if (objects := objects_of(estimator, X)) is not None:
-        return objects
     rows, own = plain_rows(X), vars(estimator)
     if rows is not None and rows.shape[1] == own.get("n_features_in_") and "feature_names_in_" not in own:
         return rows
+    if (objects := objects_of(estimator, X)) is not None:
+        return objects
     with np.errstate(invalid="ignore"):
         return validate_data(estimator, X, reset=False, **ROWS)
 
