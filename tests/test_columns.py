@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import LinearSVR, Point, Problem
+from maxmargin import Lasso, LinearSVR, Point, Problem, certify
 from maxmargin.estimators._machinery.check import check_training_data
 from maxmargin.estimators._machinery.plan import ColumnsView, regression_task
+from maxmargin.numerics.rounding import growth
 from maxmargin.operators import Columns, Rows
+from maxmargin.operators.column_gram import ColumnGram
 from maxmargin.parts.losses import Squared
 from maxmargin.parts.penalties import L1, L2, ElasticNet
 from maxmargin.solvers import Needs
 from maxmargin.solvers.choice import Traits
+from maxmargin.threads import Workers
 
 RNG = np.random.default_rng(0)
 X, Y, S = RNG.normal(size=(30, 8)), RNG.normal(size=30), RNG.uniform(0.5, 2.0, 30)
@@ -78,3 +81,24 @@ def test_columns_that_are_separated_know_nothing_yet():
     assert other.read == 0.0
     np.testing.assert_allclose(other.beyond(Y, 1.0).v, X.T @ Y)
     np.testing.assert_allclose(columns.first_products(Y), other.first_products(Y))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_few_long_columns_are_read_by_stretches_of_samples(centred):
+    """Products of columns and combinations of them, whatever was added before; and a fit that adds all at once."""
+    rng = np.random.default_rng(0)
+    X, h = rng.normal(size=(33_001, 19)) + 3.0, rng.random(33_001)
+    columns = Columns(np.asfortranarray(X), Workers(2))
+    gram = ColumnGram(columns, h, centred)
+    for some in (np.array([4, 1]), np.arange(19)):
+        gram.add(some)
+    means = h @ X[:, gram.W[:19]] / h.sum() if centred else 0.0
+    Z = X[:, gram.W[:19]] - means
+    np.testing.assert_allclose(gram.G[:19, :19], Z.T @ (h[:, None] * Z), rtol=1e-11)
+    w = rng.normal(size=19)
+    bound = growth(columns.terms()[0]) * (np.abs(X) @ np.abs(w)) + growth(19) * (np.abs(X) @ np.abs(w))
+    assert (np.abs(columns.apply(w) - X @ w) <= bound).all()
+    y = X @ np.where(np.arange(19) < 5, w, 0.0) + rng.normal(size=len(X))
+    model = Lasso(alpha=0.01, fit_intercept=centred, tol=1e-10).fit(X, y)
+    assert model.n_iter_ <= 2
+    assert certify(model, X, y).relative_gap <= 1e-9

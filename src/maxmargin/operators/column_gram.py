@@ -13,6 +13,7 @@ from maxmargin.operators.vectors import DenseVectors, SparseVectors
 from maxmargin.protocols import Array, Float, Index
 
 LEAST_ROOM = 128  # columns
+TALL, STRETCH, TALL_GROUPS = 2**15, 2048, 16  # samples, of which so many are multiplied at a time, for so many sums
 PIECE = 16  # columns whose products one thread computes at a time
 REBUILD = 64, 0.25  # columns that are added before all are sorted by rows again: so many, or this share
 
@@ -56,6 +57,7 @@ class ColumnGram:
         self.size = 0
         self.place = np.full(columns.n_features, -1, dtype=np.int64)
         self.dense = isinstance(columns.vectors, DenseVectors)
+        self.tall = self.dense and columns.n_samples >= TALL
         self.roots = np.sqrt(h)
         self._lock = threading.Lock()
         self._sorted: _ByRows | None = None
@@ -67,10 +69,10 @@ class ColumnGram:
         """Sets: all arrays, with what is in them."""
         m, n = self.size, self.columns.n_samples
         G, W, means = np.empty((room, room)), np.empty(room, dtype=np.int64), np.zeros(room)
-        scaled = np.empty((room if self.dense else 0, n))
+        scaled = np.empty((room if self.dense and not self.tall else 0, n))
         if m:
             G[:m, :m], W[:m], means[:m] = self.G[:m, :m], self.W[:m], self.means[:m]
-            scaled[:m] = self._scaled[:m]
+            scaled[:m] = self._scaled[:m]  # none of tall ones
         self.G, self.W, self.means, self._scaled = G, W, means, scaled
 
     def add(self, new: Index) -> None:
@@ -84,13 +86,44 @@ class ColumnGram:
             self.W[start:m] = new
             self.place[new] = np.arange(start, m)
             vectors = self.columns.vectors
-            if isinstance(vectors, DenseVectors):
+            if self.tall and isinstance(vectors, DenseVectors):
+                self._add_tall(vectors.X, start)
+            elif isinstance(vectors, DenseVectors):
                 scaled, means = self._scaled[start:m], self.means[start:m]
                 centred_columns(vectors.X, new, self.h, self.roots, self.centred, scaled, means)
                 block = self._scaled[start:m] @ self._scaled[:m].T
                 self.G[start:m, :m], self.G[:start, start:m] = block, block[:, :start].T
             else:
                 self._add_sparse(vectors, start)
+
+    def _add_tall(self, X: Array, start: int) -> None:
+        """Products of long columns, a stretch of samples at a time: no copy of whole columns. Sets: ``G, means``."""
+        m, n = self.size, self.columns.n_samples
+        stretches = range(0, n, STRETCH)
+        if self.centred:
+            sums = np.zeros((len(stretches), m - start))
+
+            def add_up(starts: Iterator[int]) -> None:
+                for first in starts:
+                    some = slice(first, min(first + STRETCH, n))
+                    sums[first // STRETCH] = X[self.W[start:m], some] @ self.h[some]
+
+            self.columns.transposed.workers.run(add_up, stretches)
+            self.means[start:m] = sums.sum(axis=0) / self.total
+        groups = [stretches[k::TALL_GROUPS] for k in range(min(TALL_GROUPS, len(stretches)))]
+        blocks = np.zeros((len(groups), m - start, m))
+
+        def multiply(numbers: Iterator[int]) -> None:
+            scaled = np.empty((m, STRETCH))
+            for k in numbers:
+                for first in groups[k]:
+                    part = scaled[:, : min(STRETCH, n - first)]
+                    _scaled_part(X, self.W[:m], self.means, self.roots, first, part)
+                    blocks[k] += part[start:] @ part.T
+
+        self.columns.transposed.workers.run(multiply, range(len(groups)))
+        block = blocks.sum(axis=0)
+        self.G[start:m, :m], self.G[:start, start:m] = block, block[:, :start].T
 
     def _add_sparse(self, vectors: SparseVectors, start: int) -> None:
         m, n = self.size, self.columns.n_samples
@@ -121,6 +154,16 @@ def gram_of(columns: Columns, h: Float, centred: bool) -> ColumnGram:
         return kept
     columns.kept = gram = ColumnGram(columns, h, centred)
     return gram
+
+
+@compiled
+def _scaled_part(X: Array, some: Index, means: Float, roots: Float, first: int, out: Float) -> None:
+    """Entries of some rows of ``X`` from one column of it on, minus a mean, times roots of weights. Sets: ``out``."""
+    root = roots[first : first + out.shape[1]]
+    for k in range(some.shape[0]):
+        x, to, mean = X[some[k], first : first + out.shape[1]], out[k], means[k]
+        for i in range(x.shape[0]):
+            to[i] = root[i] * (x[i] - mean)
 
 
 @compiled

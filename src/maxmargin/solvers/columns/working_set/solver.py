@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.numerics.balance import balanced
 from maxmargin.operators import Columns
-from maxmargin.operators.column_gram import gram_of
+from maxmargin.operators.column_gram import TALL, gram_of
 from maxmargin.operators.column_set import ColumnSet
 from maxmargin.operators.vectors import SparseVectors
 from maxmargin.problems.point import Point
@@ -21,6 +21,7 @@ from maxmargin.solvers.columns.working_set.state import SetState, Terms
 from maxmargin.solvers.solver import Needs, Solver
 
 FIRST = 50  # columns that tell whether those of the set will be short
+FEW_COLUMNS = 100  # of many samples: all are in the set at once
 FIRST_GAP = 1e-6  # of the loss at zero: to what it is lowered first if nothing is known of it
 DOUBTED = 0.01  # times less, after a certificate that was not good enough
 SHORT = 64  # entries of a column: to go through them takes less time than through the products with all others
@@ -156,6 +157,9 @@ class WorkingSet(Solver[Problem, SetState]):
         )  # fmt: skip
         state.dual = state.primal - state.gap
         state.violators = worst_of(violators[:count], excesses[:count], max(state.fewest, state.support))
+        few = state.gram.size < operator.n_features <= FEW_COLUMNS
+        if count and few and operator.n_samples >= TALL:  # to read them once is enough
+            state.violators = np.arange(operator.n_features)
         state.passes = operator.read
 
 
