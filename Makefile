@@ -25,7 +25,7 @@ check: $(VENV)/installed-test
 SECONDS ?= 3600
 SEED ?= 0
 attack: $(VENV)/installed-test ## nasty problems, every solver, an exact judge: make attack SECONDS=3600 SEED=7
-	$(BIN)/python -u tests/attack/attack.py --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -u tests/attack/attack.py --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 attack-faults: $(VENV)/installed-test ## damaged files, wrong commands, signals: make attack-faults SECONDS=1800 SEED=7
 	$(BIN)/python -u tests/faults/attack_faults.py --seconds $(SECONDS) --seed $(SEED)
