@@ -106,7 +106,12 @@ def _fit_here(model: Model, arguments: argparse.Namespace) -> tuple[Model, Stand
     weights = weights_of(arguments, rows.X.shape[0])
     if is_terminal() and not (arguments.quiet or arguments.json or model.verbose):
         model.set_params(callback=_Patient(type(model).__name__, model.tol))
-    model.fit(rows.X, None if isinstance(model, OneClassSVM) else rows.y, sample_weight=weights)
+    if isinstance(model, OneClassSVM):
+        model.fit(rows.X, sample_weight=weights)
+    elif rows.y is None:
+        raise CommandError(f"{arguments.data}: There are no targets to learn; say with --target where they are.")
+    else:
+        model.fit(rows.X, rows.y, sample_weight=weights)
     if rows.names is not None:
         model.feature_names_in_ = np.array(rows.names, dtype=object)
         if scaler is not None:

@@ -12,6 +12,7 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.clients import Outcome
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
 from maxmargin.estimators._machinery.estimator import NU_CONSTRAINT, POSITIVE
+from maxmargin.estimators._machinery.names import Pairing
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import nu_classification, nu_function, nu_of_cap
 from maxmargin.estimators.nu_svc import DEFAULT_NU
@@ -76,7 +77,7 @@ class DistributedNuSVC(DistributedClassifier):
     nu: float = DEFAULT_NU
     _: KW_ONLY
     tol: float = 1e-3
-    multi_class: str = "ovo"
+    multi_class: Pairing = "ovo"
     cap: float | None = None
     fit_intercept: bool = field(default=True, init=False)
 

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.distributed_classifier import DISTRIBUTED_CONSTRAINTS, DistributedClassifier
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
+from maxmargin.estimators._machinery.names import Hinges, InterceptName
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function
 from maxmargin.loop.solution import Solution
@@ -98,10 +99,10 @@ class DistributedSVC(DistributedClassifier):
 
     _has_hard_margin: ClassVar[bool] = True  # which an infinite C asks for
 
-    loss: str = "squared_hinge"
+    loss: Hinges = "squared_hinge"
     _: KW_ONLY
     C: float = 1.0
-    intercept: str | None = "auto"
+    intercept: InterceptName | None = "auto"
     intercept_scaling: float = 1
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -25,9 +25,11 @@ from maxmargin.estimators._machinery.kernels import (
     training_operator,
 )
 from maxmargin.estimators._machinery.least_squares import ALPHA_CONSTRAINT, strengths_of
+from maxmargin.estimators._machinery.names import KernelName
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
+from maxmargin.estimators._machinery.typed import RegressorMixin
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import CallableGram, ChunkedMatrix, Gram, Matrix
 from maxmargin.parts.losses import Squared
@@ -90,7 +92,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
 
     alpha: float | ArrayLike = 1
     _: KW_ONLY
-    kernel: str | Callable[..., float] = "linear"
+    kernel: KernelName | Literal["polynomial"] | Callable[..., float] = "linear"
     gamma: float | str | None = None
     degree: int = 3
     coef0: float = 1

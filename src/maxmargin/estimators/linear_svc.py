@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from maxmargin.estimators._machinery.linear import (
     dense_coefficients,
 )
 from maxmargin.estimators._machinery.margins import Margins
+from maxmargin.estimators._machinery.names import Hinges, Norm, Pairing
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.problems import penalty_of
@@ -105,10 +106,10 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
 
     """
 
-    penalty: str = "l2"
-    loss: str = "squared_hinge"
+    penalty: Norm = "l2"
+    loss: Hinges = "squared_hinge"
     _: KW_ONLY
-    multi_class: str = "ovr"
+    multi_class: Pairing | Literal["crammer_singer"] = "ovr"
     class_weight: ClassWeight = None
     probability: bool = False
 

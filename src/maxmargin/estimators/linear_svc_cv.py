@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.estimators._machinery.check import ClassWeight, check_classes
+from maxmargin.estimators._machinery.names import Hinges, InterceptName
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.selection import (
     SELECTION_CONSTRAINTS,
@@ -68,11 +69,11 @@ class LinearSVCCV(SelectionOfClasses, Selection):
 
     """
 
-    loss: str = "squared_hinge"
+    loss: Hinges = "squared_hinge"
     fit_intercept: bool = True
     intercept_scaling: float = 1
     class_weight: ClassWeight = None
-    intercept: str | None = "auto"
+    intercept: InterceptName | None = "auto"
     tol: float = 1e-4
 
     _parameter_constraints: ClassVar[Constraints] = {

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import MOST_COLUMNS, solve_linear_machine
 from maxmargin.estimators._machinery.linear import LIMIT_CONSTRAINTS, LINEAR_CONSTRAINTS, DualOrPrimal, LinearRegressor
+from maxmargin.estimators._machinery.names import Tubes
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of, tube_problem
 from maxmargin.estimators._machinery.results import AtOnce
@@ -71,7 +72,7 @@ class LinearSVR(DualOrPrimal, LinearRegressor):
     """
 
     epsilon: float = 0.0
-    loss: str = "epsilon_insensitive"
+    loss: Tubes = "epsilon_insensitive"
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **LINEAR_CONSTRAINTS,

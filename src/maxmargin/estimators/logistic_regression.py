@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ from maxmargin.estimators._machinery.linear import (
     LinearClassifier,
 )
 from maxmargin.estimators._machinery.logistic import LogisticProbabilities
+from maxmargin.estimators._machinery.names import AnyNorm, InterceptName
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import l1_share, logistic_problem, penalty_of, softmax_problem
 from maxmargin.estimators._machinery.results import AtOnce, Results
@@ -102,15 +103,15 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
 
     """
 
-    penalty: str | None = "auto"
+    penalty: AnyNorm | Literal["auto", "deprecated"] | None = "auto"
     _: KW_ONLY
     C: float = 1.0
     l1_ratio: float | None = 0.0
     dual: bool = False
-    intercept: str | None = "auto"
+    intercept: InterceptName | None = "auto"
     intercept_scaling: float = 1
     class_weight: ClassWeight = None
-    multi_class: str = "multinomial"
+    multi_class: Literal["multinomial", "ovr"] = "multinomial"
     positive: bool = False
     bounds: tuple[ArrayLike, ArrayLike] | None = None
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.estimators._machinery.exact_paths import ROOM, begin_path, between, scores_along
+from maxmargin.estimators._machinery.names import Bandwidth, KernelName
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import certificate_at, nu_classification
 from maxmargin.estimators.nu_svc import NuSVC
@@ -159,9 +160,9 @@ def nu_path(
     X: MatrixLike,
     y: ArrayLike,
     *,
-    kernel: str | Callable[..., Array] = "rbf",
+    kernel: KernelName | Callable[..., Array] = "rbf",
     degree: int = 3,
-    gamma: str | float = "scale",
+    gamma: Bandwidth | float = "scale",
     coef0: float = 0.0,
     class_weight: ClassWeight = None,
     sample_weight: ArrayLike | None = None,

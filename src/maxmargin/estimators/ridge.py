@@ -9,7 +9,6 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
@@ -25,6 +24,7 @@ from maxmargin.estimators._machinery.moments import Moments
 from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import validate_parameters
 from maxmargin.estimators._machinery.results import Results
+from maxmargin.estimators._machinery.typed import available_if
 from maxmargin.loop.solution import Solution
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import LARGEST_VALUE

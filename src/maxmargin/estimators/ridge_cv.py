@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils._param_validation import StrOptions
@@ -25,6 +25,7 @@ from maxmargin.estimators._machinery.plan import Plan, Task
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.results import Results
 from maxmargin.estimators._machinery.spectrum import Spectrum
+from maxmargin.estimators._machinery.typed import RegressorMixin
 from maxmargin.estimators.ridge import Ridge
 from maxmargin.operators import ChunkedMatrix, Matrix, Rows
 from maxmargin.parts.losses import Squared

@@ -15,6 +15,7 @@ from maxmargin.estimators._machinery.at_once import of_loss
 from maxmargin.estimators._machinery.estimator import INTERCEPT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS, KernelClassifier
 from maxmargin.estimators._machinery.kernel_machine import APPROXIMATION_CONSTRAINTS
+from maxmargin.estimators._machinery.names import Approximation, Hinges, InterceptName
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import hard_margin, hard_margin_function, hinge_problem
 from maxmargin.loop.solution import Solution
@@ -112,9 +113,9 @@ shape_fit_, n_features_in_, feature_names_in_
     """
 
     C: float = 1.0
-    loss: str = "hinge"
-    intercept: str | None = "auto"
-    approximation: str | None = None
+    loss: Hinges = "hinge"
+    intercept: InterceptName | None = "auto"
+    approximation: Approximation | None = None
     rank: int = 500
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {

@@ -12,6 +12,7 @@ from maxmargin.estimators._machinery import multiclass
 from maxmargin.estimators._machinery.check import ClassWeight, check_classes, check_weights
 from maxmargin.estimators._machinery.kernel_classifier import KERNEL_CLASSIFIER_CONSTRAINTS
 from maxmargin.estimators._machinery.kernel_selection import KERNEL_SELECTION_CONSTRAINTS, KernelSelection
+from maxmargin.estimators._machinery.names import Pairing
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import hinge_problem
 from maxmargin.estimators._machinery.recognise import Constraints
@@ -69,7 +70,7 @@ objective_, dual_objective_, status_, n_iter_
     """
 
     class_weight: ClassWeight = None
-    decision_function_shape: str = "ovr"
+    decision_function_shape: Pairing = "ovr"
     break_ties: bool = False
 
     _parameter_constraints: ClassVar[Constraints] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.estimators._machinery.exact_paths import ROOM, begin_path, between, scores_along
 from maxmargin.estimators._machinery.extremes import LARGEST_WEIGHT
+from maxmargin.estimators._machinery.names import Bandwidth, InterceptName, KernelName
 from maxmargin.estimators._machinery.plan import Task
 from maxmargin.estimators._machinery.problems import hinge_problem
 from maxmargin.estimators.svc import SVC
@@ -147,13 +148,13 @@ def svm_path(
     y: ArrayLike,
     C_max: float = 100.0,
     *,
-    kernel: str | Callable[..., Array] = "rbf",
+    kernel: KernelName | Callable[..., Array] = "rbf",
     degree: int = 3,
-    gamma: str | float = "scale",
+    gamma: Bandwidth | float = "scale",
     coef0: float = 0.0,
     class_weight: ClassWeight = None,
     sample_weight: ArrayLike | None = None,
-    intercept: str | None = "auto",
+    intercept: InterceptName | None = "auto",
     max_memory: float = 1000.0,
 ) -> SVMPath:
     """The exact solutions of a support vector classifier for all values of C up to a largest one.
@@ -205,9 +206,7 @@ def svm_path(
             f"C_max={C_max:g} times the largest weight of a sample is {heaviest:.1e}, and sums can be held up to "
             f"{LARGEST_WEIGHT:.0e}; lower C_max or the weights."
         )
-    problem = hinge_problem(
-        gram, task.y, task.s, "hinge", "free" if intercept == "auto" else cast("Intercept", intercept)
-    )
+    problem = hinge_problem(gram, task.y, task.s, "hinge", "free" if intercept == "auto" else intercept)
     with one_blas_thread:
         Cs, coefficients, bs, complete = _followed(BoxQP.of(problem), float(C_max), most)
     if problem.penalised_column:

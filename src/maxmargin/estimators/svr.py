@@ -17,6 +17,7 @@ from maxmargin.estimators._machinery.kernel_machine import (
     KERNEL_CONSTRAINTS,
     KernelRegressor,
 )
+from maxmargin.estimators._machinery.names import Approximation, InterceptName, Tubes
 from maxmargin.estimators._machinery.plan import Plan, Task, Tasks
 from maxmargin.estimators._machinery.problems import tube_problem
 from maxmargin.parts.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
@@ -79,9 +80,9 @@ feature_names_in_
 
     C: float = 1.0
     epsilon: float = 0.1
-    loss: str = "epsilon_insensitive"
-    intercept: str | None = "auto"
-    approximation: str | None = None
+    loss: Tubes = "epsilon_insensitive"
+    intercept: InterceptName | None = "auto"
+    approximation: Approximation | None = None
     rank: int = 500
     random_state: int | np.random.RandomState | None = None
 

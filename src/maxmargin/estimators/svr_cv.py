@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sklearn.base import RegressorMixin
-
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS
 from maxmargin.estimators._machinery.kernel_selection import KERNEL_SELECTION_CONSTRAINTS, KernelSelection
 from maxmargin.estimators._machinery.plan import Task, regression_task
 from maxmargin.estimators._machinery.problems import tube_problem
 from maxmargin.estimators._machinery.recognise import Constraints
 from maxmargin.estimators._machinery.selection import Scorer
+from maxmargin.estimators._machinery.typed import RegressorMixin
 from maxmargin.estimators.svr import SVR
 from maxmargin.operators import PrecomputedGram
 from maxmargin.problems.problem import Problem

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxmargin.loop.solution import Record
 from maxmargin.operators import ChunkedMatrix, Matrix
@@ -16,24 +16,37 @@ from maxmargin.protocols import Array
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn before 1.9
+if TYPE_CHECKING:  # scikit-learn has no types, and what it decorates would have none either
+    Method = TypeVar("Method")
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Without the protocol there is nothing to support."""
+    class CallbackSupportMixin:
+        """Has running callbacks."""
 
-        def _init_callback_context(self, **_: object) -> None:
-            return None
+        def _init_callback_context(self, **_: object) -> Any: ...
 
-    def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
-        """Without the protocol there is nothing to manage; a frame as deep as with it, for the warnings."""
+    def with_callbacks(method: Method) -> Method:
+        """Manages them."""
+        return method
 
-        @functools.wraps(method)
-        def call(*arguments: object, **options: object) -> object:
-            return method(*arguments, **options)
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:  # scikit-learn before 1.9
 
-        return call
+        class CallbackSupportMixin:
+            """Without the protocol there is nothing to support."""
+
+            def _init_callback_context(self, **_: object) -> None:
+                return None
+
+        def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
+            """Without the protocol there is nothing to manage; a frame as deep as with it, for the warnings."""
+
+            @functools.wraps(method)
+            def call(*arguments: object, **options: object) -> object:
+                return method(*arguments, **options)
+
+            return call
 
 
 __all__ = ["NOBODY", "CallbackSupportMixin", "FitTasks", "Listeners", "with_callbacks"]

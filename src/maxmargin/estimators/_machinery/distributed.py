@@ -21,6 +21,7 @@ from maxmargin.estimators._machinery.clients import Agreed, Held, Outcome, Reada
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
 from maxmargin.estimators._machinery.fit import all_or_nothing
 from maxmargin.estimators._machinery.linear import LinearMachine
+from maxmargin.estimators._machinery.names import Engine, OnFailure, Topology
 from maxmargin.operators import Matrix, MatrixLike
 from maxmargin.protocols import Array, Communicator, Float
 from maxmargin.solvers.choice import AnyProblem, Choice
@@ -43,13 +44,13 @@ TRAFFIC = ("rounds", "scalars", "bytes", "received", "seconds")
 class DistributedMachine(LinearMachine):
     """A linear estimator whose rows are spread over clients."""
 
-    engine: str = "auto"
-    topology: str = "gather"
+    engine: Engine = "auto"
+    topology: Topology = "gather"
     n_clients: int | None = None
     round_timeout: float = 60.0
     checkpoint: str | Path | None = None
     checkpoint_every: float = 60.0
-    on_failure: str = "raise"
+    on_failure: OnFailure = "raise"
     warm_start: bool = field(default=False, init=False)
     n_jobs: None = field(default=None, init=False)
 

@@ -14,6 +14,7 @@ from maxmargin.estimators._machinery.clients import Agreed, Outcome, agreed_clas
 from maxmargin.estimators._machinery.distributed import DistributedMachine
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.linear import LinearClassifier
+from maxmargin.estimators._machinery.names import Pairing
 from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Array, Communicator, Float
 
@@ -28,7 +29,7 @@ DISTRIBUTED_CONSTRAINTS: dict[str, list[object]] = {
 class DistributedClassifier(DistributedMachine, LinearClassifier):
     """A linear classifier whose rows are spread over clients."""
 
-    multi_class: str = "ovr"
+    multi_class: Pairing = "ovr"
     class_weight: ClassWeight = None
 
     _targets = "labels"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,9 +15,11 @@ from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, make_kernel, single_error
 from maxmargin.estimators._machinery.margins import Margins, lengths_in_kernel_space
+from maxmargin.estimators._machinery.names import Pairing
 from maxmargin.estimators._machinery.plan import Plan
 from maxmargin.estimators._machinery.probability import Probabilities, calibrate
 from maxmargin.estimators._machinery.results import Results
+from maxmargin.estimators._machinery.typed import ClassifierMixin
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.few import are_few, few_pair_sums
 from maxmargin.parts.kernels import KERNELS
@@ -42,10 +43,10 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
 
     probability: bool = False
     class_weight: ClassWeight = None
-    decision_function_shape: str = "ovr"
+    decision_function_shape: Pairing = "ovr"
     break_ties: bool = False
     random_state: int | np.random.RandomState | None = None
-    multi_class: str = "ovo"
+    multi_class: Pairing = "ovo"
 
     classes_: Array = field(init=False)
 

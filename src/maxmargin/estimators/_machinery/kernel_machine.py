@@ -11,7 +11,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -20,11 +19,13 @@ from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.at_once import Reading, intercepts_of_losses, solve_kernel_machine
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE, CertifiedEstimator
 from maxmargin.estimators._machinery.kernels import KERNEL_NAMES, KernelView, bandwidth, kernel_scores
+from maxmargin.estimators._machinery.names import Approximation, Bandwidth, KernelName
 from maxmargin.estimators._machinery.nystroem import NystroemView, among_all, check_approximation
 from maxmargin.estimators._machinery.partition import Partition
 from maxmargin.estimators._machinery.plan import Function, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.results import AtOnce, Results, support_of
 from maxmargin.estimators._machinery.training import Training
+from maxmargin.estimators._machinery.typed import RegressorMixin
 from maxmargin.estimators._machinery.updates import added, removed
 from maxmargin.loop.at_once import Found
 from maxmargin.loop.solution import Solution
@@ -58,9 +59,9 @@ class KernelMachine(CertifiedEstimator):
     """An estimator whose functions are expansions over support vectors."""
 
     tol: float = 1e-3
-    kernel: str | Callable[..., Array] = "rbf"
+    kernel: KernelName | Callable[..., Array] = "rbf"
     degree: int = 3
-    gamma: str | float = "scale"
+    gamma: Bandwidth | float = "scale"
     coef0: float = 0.0
     shrinking: bool = True
     cache_size: float = 1000
@@ -68,7 +69,7 @@ class KernelMachine(CertifiedEstimator):
     _has_form_of_rows: ClassVar[bool] = True  # whether its problem can be posed without a kernel, if that is linear
     _has_form_of_losses: ClassVar[bool] = True  # whether its problem is a sum of losses, and not a program
     _leaves_out_negative_weights: ClassVar[bool] = True
-    approximation: str | None = field(default=None, init=False)  # of machines that have none
+    approximation: Approximation | None = field(default=None, init=False)  # of machines that have none
     rank: int = field(default=500, init=False)
 
     def _views(self, plan: Plan) -> Sequence[View]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
@@ -28,6 +28,7 @@ from maxmargin.estimators._machinery.recognise import (
     validate_parameters,
 )
 from maxmargin.estimators._machinery.results import Results, Solved
+from maxmargin.estimators._machinery.typed import RegressorMixin
 from maxmargin.loop.few import are_few, few_solutions
 from maxmargin.loop.minimize import minimize
 from maxmargin.loop.solution import Solution

@@ -10,7 +10,6 @@ from typing import ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,9 +20,11 @@ from maxmargin.estimators._machinery.estimator import (
     POSITIVE,
     CertifiedEstimator,
 )
+from maxmargin.estimators._machinery.names import InterceptName
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.problems import l1_share, limits_of
 from maxmargin.estimators._machinery.results import Results, support_of
+from maxmargin.estimators._machinery.typed import ClassifierMixin, RegressorMixin
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
 from maxmargin.operators.rows import is_sparse, scores_of
 from maxmargin.protocols import Array, Float, Index
@@ -200,7 +201,7 @@ class DualOrPrimal(LinearMachine):
 
     dual: bool | str = "auto"
     C: float = 1.0
-    intercept: str | None = "auto"
+    intercept: InterceptName | None = "auto"
     intercept_scaling: float = 1
     shrinking: bool = True
     positive: bool = False

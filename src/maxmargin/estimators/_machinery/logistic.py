@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
-from sklearn.utils.metaestimators import available_if
 
+from maxmargin.estimators._machinery.typed import available_if
 from maxmargin.operators import MatrixLike
 from maxmargin.protocols import Float
 

@@ -24,7 +24,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._jit import seconds_working
@@ -34,6 +33,7 @@ from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, choose_solv
 from maxmargin.estimators._machinery.kernels import training_operator
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task
 from maxmargin.estimators._machinery.results import Solved
+from maxmargin.estimators._machinery.typed import available_if
 from maxmargin.loop.solution import Solution
 from maxmargin.numerics.sampling import hashes
 from maxmargin.operators import MatrixLike, SharedRows

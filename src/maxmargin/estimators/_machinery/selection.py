@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils import Tags
@@ -22,6 +22,7 @@ from maxmargin.estimators._machinery.check import QUIETLY, check_sample_weight
 from maxmargin.estimators._machinery.drawing import new_axes
 from maxmargin.estimators._machinery.estimator import POSITIVE
 from maxmargin.estimators._machinery.recognise import Constraints
+from maxmargin.estimators._machinery.typed import ClassifierMixin, RegressorMixin
 from maxmargin.operators import Matrix, MatrixLike
 from maxmargin.protocols import Array, Float, Index
 

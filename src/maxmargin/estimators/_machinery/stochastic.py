@@ -24,6 +24,7 @@ from maxmargin._jit import seconds_compiling, seconds_working
 from maxmargin.estimators._machinery import check
 from maxmargin.estimators._machinery.estimator import FIT_CONSTRAINTS, POSITIVE
 from maxmargin.estimators._machinery.linear import LinearMachine
+from maxmargin.estimators._machinery.names import AnyNorm
 from maxmargin.estimators._machinery.plan import Function, Plan, Task
 from maxmargin.estimators._machinery.problems import penalty_of
 from maxmargin.estimators._machinery.results import Results, Solved
@@ -99,7 +100,7 @@ def linear_problem(model: StochasticEstimator, rows: Features, y: Float, s: Floa
 class StochasticEstimator(LinearMachine):
     """A linear model that is fitted to given samples, or learns from a stream of them."""
 
-    penalty: str = "l2"
+    penalty: AnyNorm = "l2"
     alpha: float = 0.0001
     l1_ratio: float = 0.15
     max_iter: int | None = 1000
