@@ -143,6 +143,9 @@ def loss_values(loss, z, y):
         return p * np.logaddexp(0.0, -y * z / p)
     if name == "squared":
         return p / 2 * (z - y) ** 2
+    if name == "huber":
+        r = np.abs(z - y)
+        return np.where(r <= p, r**2 / 2, p * (r - p / 2))
     tube = np.where(np.abs(z - y) > p, np.abs(z - y) - p, 0.0)
     return tube if name == "epsilon" else tube**2
 
@@ -157,6 +160,8 @@ def dual_loss(loss, alpha, y, s):
         outside = max(outside, (-a).max(initial=0.0))
     if name in ("hinge", "huber hinge", "logistic", "epsilon"):
         outside = max(outside, (a - s).max(initial=0.0))
+    if name == "huber":
+        outside = max(outside, (a - p * s).max(initial=0.0))
     if name == "hinge":
         value = p * a.sum()
     elif name == "squared hinge":
@@ -168,6 +173,8 @@ def dual_loss(loss, alpha, y, s):
         value = (p * s * (entr(t) + entr(1 - t))).sum()
     elif name == "squared":
         value = (y * alpha - alpha**2 / (2 * p * s)).sum()
+    elif name == "huber":
+        value = (y * alpha - alpha**2 / (2 * s)).sum()
     elif name == "epsilon":
         value = (y * alpha).sum() - p * a.sum()
     else:
@@ -193,6 +200,8 @@ def slope_interval(loss, z, y):
         g = -y * expit(-y * z / p)
     elif name == "squared":
         g = p * (z - y)
+    elif name == "huber":
+        g = np.clip(z - y, -p, p)
     else:
         g = 2 * np.sign(z - y) * np.maximum(np.abs(z - y) - p, 0)
     return g, g
@@ -217,6 +226,8 @@ def score_interval(loss, alpha, y, s):
         return np.where(y > 0, low, -high), np.where(y > 0, high, -low)
     if name == "squared":
         return y - t / p, y - t / p
+    if name == "huber":
+        return np.where(t >= p, -inf, y - t), np.where(t <= -p, inf, y - t)
     extra = t / 2 if name == "squared epsilon" else 0.0
     low = np.where(t < 0, y + p, y - p) - extra
     high = np.where(t > 0, y - p, y + p) - extra
@@ -300,6 +311,8 @@ def bounds(case):
     """Box of the dual variables."""
     unit = case.loss[0] in ("hinge", "huber hinge", "logistic", "epsilon")
     reach = case.s if unit else np.where(case.s > 0, np.inf, 0.0)
+    if case.loss[0] == "huber":
+        reach = case.loss[1] * case.s
     if case.loss[0] in CLASSIFICATION:
         return np.where(case.y > 0, 0.0, -reach), np.where(case.y > 0, reach, 0.0)
     return -reach, reach
@@ -574,8 +587,9 @@ def _clarabel_machine(case):
     s, y = case.s, case.y
     # Variables: c (d), t (d) with t >= |c|, e (n) for the quadratic and r (n) for the linear part of the loss.
     factor = {"squared hinge": 2.0, "huber hinge": 1 / p if p else 0.0, "squared": p, "squared epsilon": 2.0}
+    factor["huber"] = 1.0
     curvature = factor[name] * s if name in factor else np.zeros(n)
-    linear = s if name in ("hinge", "huber hinge", "epsilon") else np.zeros(n)
+    linear = s * {"hinge": 1.0, "huber hinge": 1.0, "epsilon": 1.0, "huber": p}.get(name, 0.0)
     P = sp.diags(np.concatenate([l2 * penalised, np.zeros(d), curvature, np.zeros(n)])).tocsc()
     q = np.concatenate([np.zeros(d), l1 * penalised, np.zeros(n), linear])
     identity = sp.identity
@@ -586,7 +600,7 @@ def _clarabel_machine(case):
         rows.append(sp.hstack([sp.csc_matrix((m, k) if part is None else part) for part, k in parts]))
         right.append(np.broadcast_to(bound, m).astype(float))
 
-    use_e, use_r = name in factor, name in ("hinge", "huber hinge", "epsilon")
+    use_e, use_r = name in factor, name in ("hinge", "huber hinge", "epsilon", "huber")
     minus = -identity(n)
     if name in CLASSIFICATION:
         margin = p if name != "huber hinge" else 1.0
@@ -594,8 +608,9 @@ def _clarabel_machine(case):
     elif name == "squared":
         at_most(c=X, e=minus, bound=y)  # exactly: the first cone below
     else:
+        tube = 0.0 if name == "huber" else p
         for sign in (1, -1):
-            at_most(c=sign * X, e=minus if use_e else None, r=minus if use_r else None, bound=sign * y + p)
+            at_most(c=sign * X, e=minus if use_e else None, r=minus if use_r else None, bound=sign * y + tube)
     if name != "squared":
         at_most(e=minus, bound=0.0)
     at_most(r=minus, bound=0.0)

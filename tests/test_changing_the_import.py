@@ -246,7 +246,7 @@ def test_parameters_of_platts_curve():
     X, y = iris()
     model = SVC().fit(X, y)
     assert model.probA_.size == model.probB_.size == 0
-    with pytest.raises(AttributeError, match="has the slopes probability_slopes_"):
+    with pytest.raises(AttributeError, match="see probability_curves_"):
         SVC(probability=True).fit(X, y).probA_  # noqa: B018
 
 

@@ -217,10 +217,10 @@ def as_frame(model):
 )
 def test_every_linear_estimator_is_the_same_in_chunks(model):
     weights = RNG.random(N) + 0.1
-    fitted = model.fit(chunked(sp.csr_array(X), [100, 1, 200, 299]), Y, weights)
+    fitted = model.fit(chunked(sp.csr_array(X), [100, 1, 200, 299]), Y, sample_weight=weights)
     value, coef = fitted.objective_, fitted.coef_.copy()
     assert maxmargin.certify(fitted, chunked(X, [400, 200]), Y, weights).relative_gap <= 1.01 * model.tol
-    in_memory = model.fit(X, Y, weights)
+    in_memory = model.fit(X, Y, sample_weight=weights)
     assert value == pytest.approx(in_memory.objective_, rel=2.0 * model.tol)
     np.testing.assert_allclose(coef, in_memory.coef_, rtol=0.0, atol=1e-3 if model.tol < 1e-6 else 0.05)
 

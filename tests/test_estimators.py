@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 import clocks
-from maxmargin import SVC, LinearSVC, Record, Solution, Status
+from maxmargin import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM, Record, Solution, Status
 from maxmargin.loop.minimize import GRACE
 
 TOL = 1e-6
@@ -534,7 +534,7 @@ def test_two_classes_are_told_apart_by_the_sign(make):
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "different"),
-    [(SVC, sklearn.svm.SVC, {"probability", "cache_size"}), (LinearSVC, sklearn.svm.LinearSVC, {"max_iter"})],
+    [(SVC, sklearn.svm.SVC, {"probability", "cache_size", "tol"}), (LinearSVC, sklearn.svm.LinearSVC, {"max_iter"})],
 )
 def test_arguments_are_those_of_scikit_learn_and_more(ours, theirs, different):
     mine, other = inspect.signature(ours).parameters, inspect.signature(theirs).parameters
@@ -787,3 +787,20 @@ def test_default_fits_of_unscaled_data_reach_their_tolerance(kernel):
     for load in (load_iris, load_wine, load_breast_cancer):
         model = SVC(kernel=kernel, max_time=30.0).fit(*load(return_X_y=True))
         assert model.duality_gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("solver", ["auto", "smo", "decomposition"])
+@pytest.mark.parametrize("tol", [0.5, 1.0, 100.0])
+def test_a_loose_tolerance_is_not_met_by_the_function_zero(solver, tol):
+    X, y = load_iris(return_X_y=True)
+    model = SVC(tol=tol, solver=solver).fit(X, y)
+    assert model.duality_gap_ <= 0.1
+    assert model.support_.size > 0
+    assert all(np.abs(row).sum() > 0.0 for row in model.dual_coef_)
+    assert SVR(tol=tol).fit(X, X[:, 0]).duality_gap_ <= 0.1
+
+
+@pytest.mark.parametrize("kind", [SVC, SVR, NuSVC, NuSVR, OneClassSVM])
+def test_kernel_machines_prove_four_digits_by_default(kind):
+    X, y = load_iris(return_X_y=True)
+    assert kind(**({"nu": 0.1} if kind is NuSVC else {})).fit(X, y).duality_gap_ <= 1e-4

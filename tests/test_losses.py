@@ -15,6 +15,7 @@ from maxmargin.operators import PrecomputedGram
 from maxmargin.parts.losses import (
     EpsilonInsensitive,
     Hinge,
+    Huber,
     HuberHinge,
     Logistic,
     Squared,
@@ -34,6 +35,7 @@ LOSSES = {
     "logistic": Logistic(),
     "logistic, cold": Logistic(0.1),
     "squared": Squared(),
+    "huber": Huber(0.3),
     "squared, steep": Squared(3.0),
     "epsilon": EpsilonInsensitive(),
     "absolute": EpsilonInsensitive(0.0),

@@ -56,6 +56,7 @@ class FakeState:
     counters: dict = field(default_factory=lambda: {"passes": 0.0})
     certificate_passes: float = 2.0
     keeps_its_point: bool = False
+    at_rest: Status = Status.STALLED
     untried: bool = False
     effort: float = 0.0
 

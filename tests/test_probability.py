@@ -1,6 +1,7 @@
 """Probabilities: never at odds with the prediction, and from scores of samples that the model had not seen."""
 
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
-from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -20,17 +20,14 @@ from sklearn.svm import SVC as TheirSVC
 
 from maxmargin import SVC, LinearSVC, NuSVC, certify
 from maxmargin.estimators._machinery import probability as _probability
+from maxmargin.estimators._machinery.curves import SMALLEST_SLOPE, best_curves, probabilities
 from maxmargin.estimators._machinery.fit import choose_solver, solve
 from maxmargin.estimators._machinery.probability import (
     FOLDS,
     MANY_COPIES,
-    SMALLEST_SLOPE,
-    best_slopes,
-    features_of,
     folds,
     led_by,
     row_keys,
-    smoothed_targets,
 )
 from maxmargin.io import ModelFileError, load_model, save_model
 from maxmargin.operators import KernelGram, SharedRows
@@ -85,7 +82,7 @@ def test_probabilities_agree_with_predictions(model, n_classes):
     X, y = blobs(n_classes)
     weights = np.random.default_rng(1).integers(0, 3, y.size) + (np.arange(y.size) < n_classes)
     model = fitted(model, X, y, weights)
-    assert (model.probability_slopes_ > 0.0).all()
+    assert (model.probability_curves_[:, :2] > 0.0).all()
     assert_consistent(model, X)
     assert_consistent(model, np.random.default_rng(2).normal(0.0, 10.0, (500, 3)))
     assert_consistent(model, np.zeros((1, 3)))
@@ -168,93 +165,110 @@ def test_monotone_in_the_score():
         assert (np.diff(p[:, 0]) <= 0.0).all()
 
 
-# The slopes
+# The curves
 
 
-def objective(slopes, features, codes, weights):
-    """Recomputed sample by sample."""
-    n_classes = features.shape[1]
-    counts = np.maximum(np.bincount(codes, weights, n_classes), np.bincount(codes, minlength=n_classes))
-    total = 0.0
-    for i, (code, weight) in enumerate(zip(codes, weights, strict=True)):
-        target = np.full(n_classes, 1.0 / (counts[code] + n_classes))
-        target[code] *= counts[code] + 1.0
-        total -= weight * target @ log_softmax(sum(t * f[:, i] for t, f in zip(slopes, features, strict=True)))
-    return total / weights.sum()
+def scores_of(curve, f):
+    return curve[0] * np.minimum(f, 0.0) + curve[1] * np.maximum(f, 0.0) + curve[2]
 
 
-class Shape:
-    """Of an estimator, what the features depend on."""
+def objective(curve, f, positive, weights):
+    """Recomputed from its definition."""
+    up, down = (max(weights[own].sum(), own.sum()) for own in (positive, ~positive))
+    targets = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
+    z = scores_of(curve, f)
+    return weights @ (targets * np.logaddexp(0.0, -z) + (1.0 - targets) * np.logaddexp(0.0, z)) / weights.sum()
 
-    def __init__(self, n_classes, multi_class):
-        self.classes_, self.multi_class = np.arange(n_classes), multi_class
 
-
-@pytest.mark.parametrize(("n_classes", "multi_class", "n_problems"), [(2, "ovo", 1), (4, "ovr", 4), (4, "ovo", 6)])
+@pytest.mark.parametrize(("n_classes", "pairs"), [(2, True), (4, False), (4, True)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 @pytest.mark.parametrize("seed", range(3))
-def test_slopes_are_those_of_another_optimiser(n_classes, multi_class, n_problems, scale, seed):
+def test_curves_are_those_of_another_optimiser(n_classes, pairs, scale, seed):
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.arange(60) % n_classes)
-    scores = scale * rng.normal(size=(60, n_problems)) * rng.lognormal(size=(60, 1))
-    if n_classes == 2:
-        scores[:, 0] += scale * (2 * codes - 1)
-    elif multi_class == "ovr":
-        scores[np.arange(60), codes] += 2.0 * scale
+    problems = list(combinations(range(n_classes), 2)) if pairs else [(c, -1) for c in range(n_classes)]
+    problems = [(1, 0)] if n_classes == 2 else problems
+    scores = scale * rng.normal(size=(60, len(problems))) * rng.lognormal(size=(60, 1))
     weights = rng.uniform(0.1, 3.0, 60)
-    features = features_of(Shape(n_classes, multi_class), scores)
-    slopes = best_slopes(features, codes, weights)
-    size = np.array([np.ptp(f, axis=0)[np.ptp(f, axis=0) > 0].mean() for f in features])
-    theirs = scipy_minimize(
-        lambda t: objective(t / size, features, codes, weights),
-        np.ones(len(features)),
-        bounds=[(SMALLEST_SLOPE, None)] * len(features),
-        method="L-BFGS-B",
-        options={"ftol": 1e-15, "gtol": 1e-10},
-    )
-    assert objective(slopes, features, codes, weights) <= theirs.fun + 1e-9
-    np.testing.assert_allclose(slopes * size, theirs.x, rtol=1e-3, atol=2e-6)
-
-
-def test_the_two_slopes_are_independent():
-    rng = np.random.default_rng(0)
-    f, codes, weights = rng.normal(size=(50, 1)), rng.integers(0, 2, 50), np.ones(50)
-    codes[np.abs(f[:, 0]) > 0.3] = f[np.abs(f[:, 0]) > 0.3, 0] > 0.0
-    features = features_of(Shape(2, "ovo"), f)
-    slopes = best_slopes(features, codes, weights)
-    targets = smoothed_targets(codes, weights, 2)[1]
-    for slope, side in zip(slopes, (f[:, 0] < 0.0, f[:, 0] > 0.0), strict=True):
-        derivative = f[side, 0] @ (1.0 / (1.0 + np.exp(-slope * f[side, 0])) - targets[side])
-        assert abs(derivative) < 1e-8
+    curves = best_curves(scores, codes, weights, n_classes, pairs)
+    assert curves.shape == (len(problems), 3)
+    for (i, j), curve, f in zip(problems, curves, scores.T, strict=True):
+        own = (codes == i) | (codes == j) if pairs else np.ones(60, dtype=bool)
+        unit = np.array([scale, scale, 1.0])
+        theirs = scipy_minimize(
+            lambda t, own=own, i=i, f=f, unit=unit: objective(t / unit, f[own], codes[own] == i, weights[own]),
+            np.array([1.0, 1.0, 0.0]),
+            bounds=[(SMALLEST_SLOPE, None), (SMALLEST_SLOPE, None), (None, None)],
+            method="L-BFGS-B",
+            options={"ftol": 1e-15, "gtol": 1e-10},
+        )
+        assert objective(curve, f[own], codes[own] == i, weights[own]) <= theirs.fun + 2e-6
 
 
 def test_separable_scores_have_finite_slopes():
     codes = np.repeat([0, 1], 50)
     scores = np.where(codes == 1, 1.0, -1.0)[:, None]
-    slopes = best_slopes(features_of(Shape(2, "ovo"), scores), codes, np.ones(100))
-    np.testing.assert_allclose(slopes, np.log(51.0), rtol=1e-6)  # the target is 51 / 52
+    (curve,) = best_curves(scores, codes, np.ones(100), 2, True)
+    np.testing.assert_allclose(scores_of(curve, np.array([-1.0, 1.0])), [-np.log(51.0), np.log(51.0)], rtol=1e-6)
 
 
 def test_scores_that_mislead_have_the_smallest_slope():
     codes = np.repeat([0, 1], 50)
     scores = np.where(codes == 1, -2.0, 2.0)[:, None]
-    slopes = best_slopes(features_of(Shape(2, "ovo"), scores), codes, np.ones(100))
-    np.testing.assert_allclose(slopes, SMALLEST_SLOPE / 2.0)
+    (curve,) = best_curves(scores, codes, np.ones(100), 2, True)
+    np.testing.assert_allclose(curve[:2], SMALLEST_SLOPE / 2.0)
 
 
 def test_a_side_without_scores_has_the_slope_of_the_other():
     codes = np.array([0, 1, 0, 0, 1, 0])
     scores = np.array([[-1.0], [-0.1], [-2.0], [-1.0], [-1.0], [0.0]])
-    slopes = best_slopes(features_of(Shape(2, "ovo"), scores), codes, np.ones(6))
-    assert slopes[0] == slopes[1] > 0.0
-    np.testing.assert_array_equal(best_slopes(features_of(Shape(2, "ovo"), 0.0 * scores), codes, np.ones(6)), 1.0)
+    (curve,) = best_curves(scores, codes, np.ones(6), 2, True)
+    assert curve[0] == curve[1] > 0.0
+    np.testing.assert_array_equal(best_curves(0.0 * scores, codes, np.ones(6), 2, True)[0, :2], 1.0)
+
+
+def test_coupled_probabilities_solve_their_problem():
+    """Wu, Lin, Weng: the minimum of ``sum_ij (r_ji p_i - r_ij p_j)^2`` over the simplex, by another optimiser."""
+    rng = np.random.default_rng(0)
+    curves, scores = np.tile([1.0, 1.0, 0.0], (6, 1)), 2.0 * rng.normal(size=(5, 6))
+    found = probabilities(curves, scores, 4, True)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    pairs = list(combinations(range(4), 2))
+    for p, row in zip(found, 1.0 / (1.0 + np.exp(-scores)), strict=True):
+
+        def value(p, row=row):
+            return sum(((1.0 - r) * p[i] - r * p[j]) ** 2 for (i, j), r in zip(pairs, row, strict=True))
+
+        theirs = scipy_minimize(
+            value, np.full(4, 0.25), bounds=[(0.0, 1.0)] * 4, method="SLSQP", options={"ftol": 1e-14},
+            constraints={"type": "eq", "fun": lambda p: p.sum() - 1.0},
+        )  # fmt: skip
+        np.testing.assert_allclose(p, theirs.x, atol=1e-5)
+    np.testing.assert_allclose(
+        probabilities(curves[:1], scores[:, :1], 2, True)[:, 1], 1.0 / (1.0 + np.exp(-scores[:, 0]))
+    )
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits], ids=["iris", "wine", "digits"])
+def test_log_loss_is_not_above_that_of_libsvm(load):
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours, theirs = [], []
+    for seed in range(1 if load is load_digits else 4):
+        parts = train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
+        for kind, losses in ((SVC, ours), (TheirSVC, theirs)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)
+                model = kind(probability=True, random_state=0).fit(parts[0], parts[2])
+            losses.append(log_loss(parts[3], model.predict_proba(parts[1])))
+    assert np.mean(ours) <= 1.03 * np.mean(theirs)
 
 
 def test_small_weights_do_not_blur_the_targets():
     X, y = blobs(2)
     unit = fitted(LinearSVC(C=1.0), X, y)
     small = fitted(LinearSVC(C=120.0), X, y, np.full(y.size, 1.0 / 120.0))
-    np.testing.assert_allclose(unit.probability_slopes_, small.probability_slopes_, rtol=1e-6)
+    np.testing.assert_allclose(unit.probability_curves_, small.probability_curves_, rtol=1e-6)
 
 
 # The folds
@@ -331,7 +345,7 @@ def test_weights_are_copies(model):
     weighted = fitted(model, X, y, weights)
     copies = fitted(model, np.repeat(X, weights, axis=0), np.repeat(y, weights))
     # Problems without a fold are solved to a gap of one percent only.
-    np.testing.assert_allclose(weighted.probability_slopes_, copies.probability_slopes_, rtol=0.05)
+    np.testing.assert_allclose(weighted.probability_curves_, copies.probability_curves_, rtol=0.05)
 
 
 def exact_scores(model, X, y, fold):
@@ -365,7 +379,7 @@ def test_noise_is_recognised_as_noise():
     assert model.score(X, y) == 1.0
     new, labels = rng.normal(size=(2000, 5)), np.arange(2000) % 2
     assert log_loss(labels, model.predict_proba(new)) == pytest.approx(np.log(2.0), abs=0.02)
-    model.probability_slopes_ = best_slopes(features_of(model, model._scores(X)), y, np.ones(400))
+    model.probability_curves_ = best_curves(model._scores(X), y, np.ones(400), 2, True)
     assert log_loss(labels, model.predict_proba(new)) > np.log(2.0) + 0.2  # what training scores would have given
 
 
@@ -397,11 +411,11 @@ def test_probabilities_are_calibrated():
 def test_equal_fits_give_equal_bits(model):
     X, y = blobs(3)
     one, other = fitted(model, X, y), fitted(model, X, y)
-    np.testing.assert_array_equal(one.probability_slopes_, other.probability_slopes_)
+    np.testing.assert_array_equal(one.probability_curves_, other.probability_curves_)
     np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
     seeded = fitted(clone(model).set_params(random_state=np.random.RandomState(3)), X, y)
     again = fitted(clone(model).set_params(random_state=np.random.RandomState(3)), X, y)
-    np.testing.assert_array_equal(seeded.probability_slopes_, again.probability_slopes_)
+    np.testing.assert_array_equal(seeded.probability_curves_, again.probability_curves_)
 
 
 @each_model
@@ -410,7 +424,7 @@ def test_the_rest_of_the_model_is_that_of_a_plain_fit(model):
     plain, model = clone(model).fit(X, y), fitted(model, X, y)
     assert model.solutions_
     assert plain.solutions_  # made when somebody asks
-    assert vars(model).keys() - vars(plain).keys() == {"probability_slopes_"}
+    assert vars(model).keys() - vars(plain).keys() == {"probability_curves_"}
     for name in ("dual_coef_", "intercept_", "support_", "n_iter_", "duality_gap_", "objective_", "dual_objective_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(plain, name))
     assert certify(model, X, y).relative_gap == certify(plain, X, y).relative_gap
@@ -429,7 +443,7 @@ def test_only_after_a_fit_with_probability():
         assert "was fitted without" in str(caught.value.__cause__)
         assert_consistent(model.fit(X, y), X)
         assert not hasattr(model.set_params(probability=False).fit(X, y), "predict_proba")
-        assert "probability_slopes_" not in vars(model)
+        assert "probability_curves_" not in vars(model)
         fresh = clone(model).set_params(probability=True)
         with pytest.raises(NotFittedError):
             fresh.predict_proba(X)
@@ -444,7 +458,7 @@ def test_precomputed_and_callable_kernels():
     named = fitted(SVC(gamma=0.5, tol=1e-8), X, y)
     called = fitted(SVC(kernel=kernel, tol=1e-8), X, y)
     given = fitted(SVC(kernel="precomputed"), kernel(X, X), y)
-    np.testing.assert_allclose(named.probability_slopes_, called.probability_slopes_, rtol=1e-2)
+    np.testing.assert_allclose(named.probability_curves_, called.probability_curves_, rtol=1e-2)
     assert_consistent(called, X)
     assert_consistent(given, kernel(X, X))
 
@@ -566,8 +580,9 @@ def test_model_files_keep_the_slopes(model, n_classes, tmp_path):
     model = fitted(model, X, y)
     save_model(model, tmp_path / "model.mm")
     np.testing.assert_array_equal(load_model(tmp_path / "model.mm").predict_proba(X), model.predict_proba(X))
-    for slopes in (-model.probability_slopes_, np.ones(3), np.full_like(model.probability_slopes_, np.nan), [1.0, 1.0]):
+    curves = model.probability_curves_
+    for wrong in (-curves, np.ones(3), np.full_like(curves, np.nan), [1.0, 1.0]):
         broken = clone(model)
-        vars(broken).update(vars(model), probability_slopes_=slopes)
-        with pytest.raises(ModelFileError, match="probability_slopes_"):
+        vars(broken).update(vars(model), probability_curves_=wrong)
+        with pytest.raises(ModelFileError, match="probability_curves_"):
             save_model(broken, tmp_path / "broken.mm")

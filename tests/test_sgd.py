@@ -12,6 +12,7 @@ import sklearn.linear_model
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import scale
 
 import referee
@@ -352,7 +353,9 @@ def objective(model, X, y, weights, alpha, ratio):
 def test_the_objective_is_the_documented_one(penalty, ratio):
     X, y = cancer()
     weights = np.random.default_rng(0).uniform(0.5, 3.0, y.size)
-    model = SGDClassifier("log_loss", penalty=penalty, alpha=0.05, tol=5e-3).fit(X, y, sample_weight=weights)
+    model = SGDClassifier("log_loss", penalty=penalty, alpha=0.05, stop="gap", tol=5e-3).fit(
+        X, y, sample_weight=weights
+    )
     value = objective(model, X, y, weights, 0.05, ratio)
     assert model.status_ is Status.CONVERGED
     assert model.objective_ / weights.sum() == pytest.approx(value, rel=1e-9)
@@ -376,7 +379,7 @@ def test_weights_and_copies_are_the_same_problem():
 @pytest.mark.parametrize("loss", ["squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"])
 def test_the_regressor_comes_near_the_optimum(loss):
     X, y = diabetes()
-    model = SGDRegressor(loss, alpha=0.1).fit(X, y)
+    model = SGDRegressor(loss, alpha=0.1, stop="gap").fit(X, y)
     exact = SGDRegressor(loss, alpha=0.1, solver="newton", tol=1e-8).fit(X, y)
     assert model.status_ is Status.CONVERGED
     assert exact.objective_ * (1.0 - 1e-7) <= model.objective_ <= exact.objective_ * (1.0 + 1.1e-3)
@@ -417,7 +420,7 @@ def test_partial_fit_over_chunks_is_about_as_good_as_fit(layout):
     stream = SGDClassifier("log_loss", alpha=1e-2)
     for rows in np.array_split(np.arange(6000), 20):
         stream.partial_fit(layout(X[rows]), y[rows], classes=["no", "yes"])
-    assert stream.t_ == 6000
+    assert stream.t_ == 6001
     assert stream.n_iter_ == 20
     labels = (y == "yes").astype(int)
     best, found = (objective(model, X, labels, np.ones(6000), 1e-2, 0.0) for model in (fitted, stream))
@@ -433,7 +436,7 @@ def test_the_regressor_learns_from_a_stream_row_by_row():
     for i in range(200):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
     model.partial_fit(X[200:], y[200:])
-    assert model.t_ == 2000
+    assert model.t_ == 2001
     assert model.score(X, y) > SGDRegressor(alpha=1e-3, solver="newton").fit(X, y).score(X, y) - 1e-3
 
 
@@ -459,7 +462,7 @@ def test_streams_are_refused_in_sentences():
         model.partial_fit(X[:2], [0, 7])
     with pytest.raises(ValueError, match="30 features"):
         model.partial_fit(X[:, :3], y)
-    with pytest.raises(ValueError, match="'balanced' needs all samples"):
+    with pytest.raises(ValueError, match="'balanced' is not supported for partial_fit"):
         SGDClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="partial_fit needs solver='sgd'"):
         SGDClassifier(solver="newton").partial_fit(X, y, classes=[0, 1])
@@ -468,9 +471,11 @@ def test_streams_are_refused_in_sentences():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "modified_huber"}, "loss"),
-        ({"penalty": None}, "penalty"),
-        ({"early_stopping": True}, "stops by its certificate"),
+        ({"loss": "quantile"}, "loss"),
+        ({"penalty": "elasticnet", "l1_ratio": None}, "l1_ratio must be set"),
+        ({"early_stopping": True, "stop": "gap"}, "stops by its certificate"),
+        ({"tol": None, "stop": "gap"}, "a certified gap is never zero"),
+        ({"learning_rate": "pa1", "loss": "log_loss"}, "only works with loss 'hinge'"),
         ({"shuffle": False, "order": "uniform"}, "contradicts"),
         ({"alpha": 0.0}, "alpha"),
         ({"penalty": "l1", "solver": "newton"}, "L2 penalty; this problem has L1"),
@@ -484,7 +489,7 @@ def test_parameters_are_refused_in_sentences(parameters, message):
 
 def test_a_fit_that_ends_early_says_so_and_can_be_resumed():
     X, y = cancer()
-    model = SGDClassifier(alpha=1e-2, max_iter=2, warm_start=True)
+    model = SGDClassifier(alpha=1e-2, max_iter=2, warm_start=True, stop="gap")
     with pytest.warns(ConvergenceWarning, match="Raise max_iter or tol"):
         model.fit(X, y)
     assert model.status_ is Status.MAX_ITER
@@ -498,15 +503,17 @@ def test_a_fit_that_ends_early_says_so_and_can_be_resumed():
 def test_class_weights_count():
     X, y = cancer()
     heavy = {0: 10.0, 1: 1.0}
-    model = SGDClassifier("log_loss", alpha=0.1, class_weight=heavy, tol=5e-3).fit(X, y)
+    model = SGDClassifier("log_loss", alpha=0.1, class_weight=heavy, stop="gap", tol=5e-3).fit(X, y)
     w, z = model.coef_[0], model.decision_function(X)
     losses = np.where(y == 0, 10.0, 1.0) @ np.logaddexp(0.0, -np.where(y == 1, z, -z))
     assert model.objective_ == pytest.approx(losses + 0.1 * y.size * 0.5 * w @ w, rel=1e-9)
-    stream = SGDClassifier("log_loss", alpha=0.1, class_weight=heavy, eta0=0.01, average=False)
+    stream = SGDClassifier(
+        "log_loss", alpha=0.1, class_weight=heavy, learning_rate="constant", eta0=0.01, average=False
+    )
     stream.partial_fit(X[:5], y[:5], classes=[0, 1])
     expected = walk(
         X, 2.0 * y - 1.0, np.where(y == 0, 10.0, 1.0), logistic_slope, SplitMix(0).visits("permutation", range(5), 1),
-        lambda t: 0.01 / (1.0 + 0.1 * 0.01 * t), 0.0, 0.1,
+        lambda t: 0.01, 0.0, 0.1,
     )[-1]  # fmt: skip
     np.testing.assert_allclose(stream.coef_[0], expected[0], rtol=1e-11)
 
@@ -517,11 +524,11 @@ def test_scikit_learns_models_are_judged_by_the_same_objective():
     verdict = certify(model, X, y)
     w, z = model.coef_[0], (2 * y - 1) * model.decision_function(X)
     assert verdict.primal == pytest.approx(np.maximum(0.0, 1.0 - z).sum() + 0.05 * y.size * 0.5 * w @ w, rel=1e-9)
-    ours = SGDClassifier(alpha=0.05).fit(X, y)
+    ours = SGDClassifier(alpha=0.05, stop="gap").fit(X, y)
     assert ours.dual_objective_ <= verdict.primal
     assert verdict.dual <= ours.objective_
-    with pytest.raises(ValueError, match="loss='modified_huber'"):
-        certify(sklearn.linear_model.SGDClassifier("modified_huber").fit(X, y), X, y)
+    with pytest.raises(ValueError, match="penalty=None"):
+        certify(sklearn.linear_model.SGDClassifier(penalty=None).fit(X, y), X, y)
 
 
 @pytest.mark.parametrize(
@@ -569,10 +576,194 @@ def test_the_grid_is_searched_upwards_and_then_downwards(first, expected):
 
 
 @pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
-def test_a_share_of_samples_that_nobody_holds_out_is_refused(kind):
-    X, y = np.eye(4), np.array([0, 1, 0, 1])
-    with pytest.raises(ValueError, match=r"validation_fraction=0\.3 has no effect"):
-        kind(validation_fraction=0.3).fit(X, y)
+def test_samples_that_are_held_out_are_not_learnt_from(kind):
+    X, y = cancer() if kind is SGDClassifier else diabetes()
+    options = {"learning_rate": "constant", "eta0": 0.01, "shuffle": False, "tol": None, "max_iter": 5}
+    model = kind(early_stopping=True, validation_fraction=0.3, random_state=0, **options).fit(X, y)
+    splitter = StratifiedShuffleSplit if kind is SGDClassifier else ShuffleSplit
+    rest = np.sort(next(splitter(test_size=0.3, random_state=0).split(X, y))[0])
+    alone = kind(random_state=0, **options).fit(X[rest], y[rest])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-12)
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-12)
+    stopped = kind(early_stopping=True, random_state=0).fit(X, y)
+    assert stopped.status_ is Status.SETTLED
+    assert stopped.n_iter_ >= 5
+    with pytest.raises(ValueError, match="early_stopping should be False"):
+        kind(early_stopping=True).partial_fit(X, y)
+
+
+# ---- the rule of the objective, as scikit-learn has it ---------------------------------------------------------------
+
+
+def test_a_fit_stops_when_the_objective_no_longer_falls():
+    """Counted from the walk in plain NumPy: the mean objective that the steps of an epoch find before they are made."""
+    X, y, s = small(9, n=40)
+    s[:] = 1.0
+    problem = Problem(Rows(X), y, Logistic(), L2(0.4), s)
+    tol, patience, eta = 1e-3, 3, 0.5
+    state = (solver := SGD(order="cyclic", learning_rate="constant", eta0=eta, settle=tol, patience=patience)).start(
+        problem, None
+    )
+    while not state.exhausted:
+        state = solver.advance(problem, state, 1000)
+    path = walk(X, y, s, logistic_slope, list(range(40)) * state.iterations, lambda t: eta, 0.0, 0.01)
+    before = [(np.zeros(X.shape[1]), 0.0), *path]
+    best, idle, epoch = math.inf, 0, 0
+    while idle < patience:
+        steps = range(40 * epoch, 40 * (epoch + 1))
+        losses = [math.log1p(math.exp(-y[t % 40] * (X[t % 40] @ before[t][0] + before[t][1]))) for t in steps]
+        end = before[40 * (epoch + 1)][0]
+        value = np.mean(losses) + 0.005 * end @ end
+        idle, best, epoch = (idle + 1 if value > best - tol else 0), min(best, value), epoch + 1
+    assert state.iterations == epoch
+    assert state.at_rest is Status.SETTLED
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_default_fits_end_silently_with_their_true_gap(kind, layout):
+    X, y = cancer() if kind is SGDClassifier else diabetes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kind().fit(layout(X), y)
+    assert model.status_ is Status.SETTLED
+    assert model.n_iter_ < 1000
+    assert model.t_ == model.n_iter_ * y.size + 1
+    verdict = certify(model, X, y)
+    assert (verdict.primal, verdict.dual) == pytest.approx((model.objective_, model.dual_objective_), rel=1e-9)
+    by_loop = kind(max_time=60.0).fit(layout(X), y)  # through the loop, which looks at the clock
+    np.testing.assert_array_equal(by_loop.coef_, model.coef_)
+    assert by_loop.duality_gap_ == model.duality_gap_
+    exact = kind(solver="newton", tol=1e-8).fit(X, y)
+    assert model.dual_objective_ <= exact.objective_ <= model.objective_ * (1.0 + 1e-8)
+
+
+def test_tol_says_by_how_much_the_objective_has_to_fall():
+    X, y = cancer()
+    loose, tight = (SGDClassifier(tol=tol).fit(X, y).n_iter_ for tol in (0.1, 0.0))
+    assert 5 < loose < tight < 1000
+    with pytest.warns(ConvergenceWarning, match="Maximum number of iteration reached before convergence"):
+        SGDClassifier(max_iter=3).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asked = SGDClassifier(tol=None, max_iter=7).fit(X, y)
+    assert (asked.n_iter_, asked.status_) == (7, Status.PASSED)
+    gap = SGDClassifier(alpha=0.01, stop="gap", tol=1e-2).fit(X, y)
+    assert gap.duality_gap_ <= 1e-2
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+@pytest.mark.parametrize("average", ["auto", False, 10])
+def test_two_passes_of_a_stream_are_a_fit_of_two_epochs(kind, average):
+    X, y = cancer() if kind is SGDClassifier else diabetes()
+    options = {"average": average, "shuffle": False}
+    fitted, stream = kind(max_iter=2, tol=None, **options).fit(X, y), kind(**options)
+    for _ in range(2):
+        stream.partial_fit(X, y, **({"classes": [0, 1]} if kind is SGDClassifier else {}))
+    np.testing.assert_allclose(stream.coef_, fitted.coef_, rtol=1e-9)
+    assert stream.t_ == fitted.t_
+    assert "gap" not in stream.solution_.message
+    assert "limit" not in stream.solution_.message
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    ("average", "weight"), [(True, lambda t: 1.0), (10, lambda t: t >= 10), ("auto", lambda t: t**3)]
+)
+def test_averages_count_the_points_that_they_should(layout, average, weight):
+    X, y, _ = small(10, n=30)
+    options = {"learning_rate": "constant", "eta0": 0.1, "shuffle": False, "tol": None, "alpha": 0.5}
+    model = SGDClassifier("log_loss", average=average, max_iter=1, **options).fit(layout(X), y)
+    path = walk(X, y, np.ones(30), logistic_slope, range(30), lambda t: 0.1, 0.0, 0.5)
+    weights = np.array([float(weight(t)) for t in range(1, 31)])
+    np.testing.assert_allclose(model.coef_[0], weights @ [w for w, _ in path] / weights.sum(), rtol=1e-10)
+    assert model.intercept_[0] == pytest.approx(weights @ [b for _, b in path] / weights.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("rate", ["pa1", "pa2"])
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+def test_passive_aggressive_steps_follow_their_formulas(kind, rate):
+    """Crammer et al., "Online passive-aggressive algorithms", JMLR 2006, figure 1, with an intercept beside."""
+    X, y, _ = small(11, n=30)
+    loss = "hinge" if kind is SGDClassifier else "epsilon_insensitive"
+    options = {"penalty": None, "shuffle": False, "tol": None, "max_iter": 2, "average": False}
+    model = kind(loss, learning_rate=rate, eta0=0.7, **options).fit(X, y)
+    w, b = np.zeros(X.shape[1]), 0.0
+    for i in list(range(30)) * 2:
+        z, square = X[i] @ w + b, X[i] @ X[i]
+        cost = max(0.0, 1.0 - y[i] * z) if kind is SGDClassifier else max(0.0, abs(y[i] - z) - 0.1)
+        tau = min(0.7, cost / square) if rate == "pa1" else cost / (square + 0.5 / 0.7)
+        sign = y[i] if kind is SGDClassifier else math.copysign(1.0, y[i] - z)
+        w, b = w + sign * tau * X[i], b + sign * tau
+    np.testing.assert_allclose(np.ravel(model.coef_), w, rtol=1e-10)
+    assert model.intercept_[0] == pytest.approx(b, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+def test_losses_of_huber_are_those_of_the_formulas(kind):
+    X, y = cancer() if kind is SGDClassifier else diabetes()
+    name = "modified_huber" if kind is SGDClassifier else "huber"
+    model = kind(name, alpha=0.05, epsilon=0.3).fit(X, y)
+    z = X @ np.ravel(model.coef_) + model.intercept_[0]
+    if kind is SGDClassifier:
+        m = np.where(y == 1, z, -z)
+        losses = np.where(m >= -1.0, np.maximum(0.0, 1.0 - m) ** 2, -4.0 * m)
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p[:, 1], (np.clip(z, -1.0, 1.0) + 1.0) / 2.0, atol=1e-12)
+    else:
+        r = np.abs(z - y)
+        losses = np.where(r <= 0.3, r * r / 2.0, 0.3 * (r - 0.15))
+    w = np.ravel(model.coef_)
+    assert model.objective_ == pytest.approx(losses.sum() + 0.05 * y.size * 0.5 * w @ w, rel=1e-9)
+    exact = clone(model).set_params(solver="newton", tol=1e-8).fit(X, y)
+    assert model.dual_objective_ <= exact.objective_ <= model.objective_ * (1.0 + 1e-8)
+    assert exact.duality_gap_ <= 1e-8
+    assert kind.loss_functions["huber"][1] == 0.1
+
+
+def test_without_a_penalty_the_bound_is_among_coefficients_of_some_size():
+    X, y = diabetes()
+    model = SGDRegressor(penalty=None, tol=1e-6).fit(X, y)
+    best = np.linalg.lstsq(np.c_[X, np.ones(y.size)], y, rcond=None)[1][0] / 2.0
+    assert model.dual_objective_ <= best <= model.objective_ <= 1.05 * best
+    with pytest.raises(ValueError, match="alpha must be > 0"):
+        SGDRegressor(alpha=0.0).fit(X, y)
+    constant = SGDRegressor(alpha=0.0, learning_rate="constant", eta0=1e-3).fit(X, y)
+    assert constant.objective_ <= 1.1 * best
+
+
+def test_fits_start_where_they_are_told():
+    X, y = load_iris(return_X_y=True)
+    options = {"tol": None, "max_iter": 3, "shuffle": False, "learning_rate": "constant", "eta0": 0.01}
+    first = SGDClassifier(warm_start=True, **options).fit(X, y)
+    given = SGDClassifier(**options).fit(X, y, coef_init=first.coef_, intercept_init=first.intercept_)
+    assert not np.array_equal(given.coef_, first.coef_)
+    np.testing.assert_array_equal(first.fit(X, y).coef_, given.coef_)
+    for wrong in ({"coef_init": np.zeros((2, 4))}, {"intercept_init": np.zeros(2)}):
+        with pytest.raises(ValueError, match="does not match dataset"):
+            SGDClassifier().fit(X, y, **wrong)
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+def test_models_of_float32_samples_are_float32_and_certified_as_they_are(kind):
+    X, y = cancer() if kind is SGDClassifier else diabetes()
+    X = X.astype(np.float32)
+    model = kind(alpha=0.01).fit(X, y)
+    assert model.coef_.dtype == model.intercept_.dtype == np.float32
+    verdict = certify(model, X, y)
+    assert verdict.primal == pytest.approx(model.objective_, rel=1e-12)
+
+
+def test_a_pass_over_wide_rows_in_chunks_averages_too():
+    """Where a snapshot of all coefficients takes longer than a chunk, the average is kept without any."""
+    rng = np.random.default_rng(5)
+    X = sp.random_array((400, 5000), density=0.002, format="csr", rng=rng)
+    y = np.where(np.ravel(X[:, :2500].sum(axis=1) - X[:, 2500:].sum(axis=1)) > 0.0, 1, 0)
+    stream, last = SGDClassifier(), SGDClassifier(average=False)
+    for rows in np.array_split(np.arange(400), 8):
+        for model in (stream, last):
+            model.partial_fit(X[rows], y[rows], classes=[0, 1])
+    assert np.abs(stream.coef_ - last.coef_).max() > 0.0
 
 
 @pytest.mark.parametrize("average", ["auto", True, False])

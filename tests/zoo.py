@@ -30,6 +30,7 @@ LOSSES = {
     "huber hinge": losses.HuberHinge,
     "logistic": losses.Logistic,
     "squared": losses.Squared,
+    "huber": losses.Huber,
     "epsilon": losses.EpsilonInsensitive,
     "squared epsilon": losses.SquaredEpsilonInsensitive,
 }
@@ -243,7 +244,7 @@ def _every_loss():
             if kernel is None or name != "logistic":
                 label = f"{name}, {kernel or 'rows'}, weighted"
                 yield machine(label, X, y, loss=(name, parameter), s=weights, kernel=kernel, penalty=("l2", 0.7))
-    for name, parameter in [("squared", 1.0), ("epsilon", 0.1), ("squared epsilon", 0.1)]:
+    for name, parameter in [("squared", 1.0), ("huber", 0.5), ("epsilon", 0.1), ("squared epsilon", 0.1)]:
         for kernel in (None, "rbf"):
             label = f"{name}, {kernel or 'rows'}, weighted"
             yield machine(label, R, t, loss=(name, parameter), s=weights, kernel=kernel, penalty=("l2", 0.7))

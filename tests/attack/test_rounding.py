@@ -109,8 +109,8 @@ def test_weights_far_apart(name, spread):
     weights = 10.0 ** np.linspace(-spread, 0.7 * spread, 6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = getattr(maxmargin, name)(tol=1e-12, max_iter=200).fit(Z, LABELS, weights)
-    (question,) = questions(Case(name, {}, Z, LABELS, weights), model)
+        model = getattr(maxmargin, name)(tol=1e-12, max_iter=200).fit(Z, LABELS, sample_weight=weights)
+    (question,) = questions(Case(name, {}, Z, LABELS, sample_weight=weights), model)
     check(model.solution_.certificate, question.problem)
 
 

@@ -93,7 +93,7 @@ class LinearSVC(Probabilities, DualOrPrimal, LinearClassifier, Margins):
     support_, dual_coef_ : ndarray
         The samples with a non-zero dual variable, and these variables, one row per binary problem; of all classes at
         once, one row per class.
-    margin_, slacks_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_, probability_slopes_
+    margin_, slacks_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_, probability_curves_
         As in `SVC`; the margin is that of ``w`` alone, and both are for binary problems.
 
     Examples

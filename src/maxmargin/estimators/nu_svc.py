@@ -73,7 +73,7 @@ shape_fit_, n_features_in_, feature_names_in_
     nu_, rho_ : ndarray of shape (n_problems,)
         The nu of each binary problem, and the margin by which its function was divided.
     margin_, slacks_, partition_, solution_, solutions_, duality_gap_, objective_, dual_objective_, status_, \
-probability_slopes_
+probability_curves_
         As in `SVC`.
 
     Examples

@@ -30,22 +30,28 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
 
     Parameters
     ----------
-    loss : {"squared_error", "epsilon_insensitive", "squared_epsilon_insensitive"}, default="squared_error"
-        "squared_error" is half the square. scikit-learn's "huber" is refused: the library does not have it.
+    loss : {"squared_error", "huber", "epsilon_insensitive", "squared_epsilon_insensitive"}, default="squared_error"
+        "squared_error" is half the square, "huber" the same up to `epsilon`.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        ``R(w)``. None is refused: without a penalty there is no certificate.
+        ``R(w)``. None is no penalty, as is ``alpha=0``: see `SGDClassifier`.
     alpha : float, default=0.0001
-        Strength of the penalty.
+        Strength of the penalty; from 0 on, and above 0 for ``learning_rate="optimal"``.
     l1_ratio : float, default=0.15
-        Share of the L1 norm, for "elasticnet".
-    learning_rate : {"optimal", "invscaling", "constant", "adaptive"}, default="optimal"
-        The step after ``t`` others: ``eta0 / (1 + alpha eta0 t)``, ``eta0 / (1 + t)^power_t``, ``eta0``, or ``eta0``
-        divided by 5 after `n_iter_no_change` epochs without progress. scikit-learn's default is "invscaling" with the
-        power 1/4, under which the noise hardly dies out.
+        Share of the L1 norm, for "elasticnet"; otherwise it may be None.
+    learning_rate : {"optimal", "invscaling", "constant", "adaptive", "pa1", "pa2"}, default="optimal"
+        As in `SGDClassifier`; "pa1" and "pa2" are for the loss "epsilon_insensitive" only. scikit-learn's default is
+        "invscaling" with the power 1/4, under which the noise hardly dies out.
     fit_intercept, max_iter, shuffle, epsilon, random_state, eta0, power_t, early_stopping, validation_fraction
         As in `SGDClassifier`.
     n_iter_no_change, warm_start, average, order, solver, max_time, callback
         As in `SGDClassifier`.
+    tol : float, default=0.001
+        By how much the mean objective of an epoch has to be smaller than the smallest one before, or the score of
+        samples that are held out larger: if it is not in `n_iter_no_change` epochs one after another, the fit ends.
+        None makes all `max_iter` epochs. With ``stop="gap"`` and other solvers it is the certified gap to reach.
+    stop : {"objective", "gap"}, default="objective"
+        "objective" ends a fit when the objective no longer falls by `tol`, as scikit-learn does; `duality_gap_` says
+        how far from the optimum that was. "gap" ends it when the certified relative gap is at most `tol`.
 
     Attributes
     ----------
@@ -62,7 +68,7 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from maxmargin import SGDRegressor
     >>> X, y = load_diabetes(return_X_y=True, scaled=False)
-    >>> model = SGDRegressor(alpha=0.1).fit((X - X.mean(axis=0)) / X.std(axis=0), y)
+    >>> model = SGDRegressor(alpha=0.1, stop="gap").fit((X - X.mean(axis=0)) / X.std(axis=0), y)
     >>> model.duality_gap_ <= 1e-3
     True
 
@@ -74,8 +80,10 @@ class SGDRegressor(StochasticEstimator, LinearRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **STOCHASTIC_CONSTRAINTS,
-        "loss": [StrOptions(REGRESSION_LOSSES)],
+        "loss": [StrOptions(set(REGRESSION_LOSSES))],
     }
+
+    loss_functions: ClassVar[dict[str, tuple[object, ...]]] = REGRESSION_LOSSES
 
     def partial_fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SGDRegressor:
         """Learn from one pass over fresh samples.

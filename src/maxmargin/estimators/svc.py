@@ -96,9 +96,9 @@ shape_fit_, n_features_in_, feature_names_in_
         Primal and dual value.
     status_ : Status
         Why the fit stopped, as a sentence.
-    probability_slopes_ : ndarray
-        With ``probability=True``: the slopes of the curve from scores to probabilities. Of two classes, below and above
-        0; of more, one of the scores (one against the rest), or of the pairs won and of the mean score in them.
+    probability_curves_ : ndarray of shape (n_problems, 3)
+        With ``probability=True``: of the curve from scores to probabilities of each binary problem, the slopes below
+        and above 0, and a shift.
 
     Examples
     --------

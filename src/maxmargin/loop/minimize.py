@@ -223,16 +223,16 @@ class _Run:
                 return status
             assert self.best is not None
             if state.exhausted or (self.best[1].dual == -math.inf and self._claims_to_be_done(state)):
-                return self._without_progress()
+                return self._without_progress(state)
         else:
             self._record(state, *state.estimate)
-        return self.judge(state, interrupts) or self._without_progress() if self._is_stalled() else None
+        return self.judge(state, interrupts) or self._without_progress(state) if self._is_stalled() else None
 
-    def _without_progress(self) -> Status:
+    def _without_progress(self, state: State) -> Status:
         """Why there is nothing to go on with, where no certificate says so."""
         assert self.best is not None
         no_bound = self.best[1].dual == -math.inf and not self.problem.convex
-        return Status.NOT_CONVEX if no_bound else Status.STALLED
+        return Status.NOT_CONVEX if no_bound else state.at_rest if state.exhausted else Status.STALLED
 
     def judge(self, state: State, interrupts: Interrupts) -> Status | None:
         """Certify the solver's point and keep it if it is the best; the status if the fit may end with it.
@@ -256,7 +256,7 @@ class _Run:
             if self.best is None:
                 raise
             self._record(state, math.inf, -math.inf)
-            return self._without_progress()
+            return self._without_progress(state)
         self.judged_at, self.last = state.iterations, point
         self.passes += certificate.passes
         if certificate.passes > 0.0 and self.rounds > 0:  # the one at the start also prepares what later ones use

@@ -61,8 +61,11 @@ class Solution:
     @property
     def message(self) -> str:
         """The status with its numbers, in one sentence, and what else there is to tell."""
+        if self.status is Status.PASSED:  # of a stream, nobody expects the optimum over its last samples
+            return " ".join([f"{self.status}: {self.iterations}.", *self.notes])
+        asked = f" (asked for {self.tol:.0e})" if self.tol > 0.0 else ""
         ended = (
-            f"{self.status}: relative gap {self.certificate.relative_gap:.2e} (asked for {self.tol:.0e}) "
+            f"{self.status}: relative gap {self.certificate.relative_gap:.2e}{asked} "
             f"after {self.iterations} iterations of {self.solver} in {self.seconds:.2f} s{beside(self.compiling)}."
         )
         return " ".join([ended, *self.notes])

@@ -130,8 +130,8 @@ def _is_traffic(value: object, sizes: Sizes) -> bool:
     return all(_is_array(item, "f") and item.ndim == 1 for item in value.values())
 
 
-def _are_slopes(value: object, sizes: Sizes) -> bool:
-    return _is_array(value, "f") and value.shape == (sizes["slopes"],) and bool((value > 0.0).all())
+def _are_curves(value: object, sizes: Sizes) -> bool:
+    return _is_array(value, "f") and value.shape == (sizes["problems"], 3) and bool((value[:, :2] > 0.0).all())
 
 
 _NUMBER = _Rule("a number, not NaN", lambda value, sizes: _is_number(value))
@@ -289,7 +289,7 @@ OPTIONAL: dict[str, _Rule] = {
     "shrunken_coef_": _LEAST_SQUARES["coef_"],
     "shrunken_intercept_": _LEAST_SQUARES["intercept_"],
     "cv_results_": _Rule("an array of finite floats", lambda value, _: _is_array(value, "f")),
-    "probability_slopes_": _Rule("a list of positive numbers, 1 or 2 of them", _are_slopes),
+    "probability_curves_": _Rule("two positive slopes and a shift for each problem", _are_curves),
 }
 
 FIELDS: dict[str, dict[str, _Rule]] = {
@@ -419,7 +419,6 @@ def _sizes(model: BaseEstimator) -> Sizes:
         "problems": problems,
         "scores": scores,
         "rows": classes - 1 if pairwise and hasattr(model, "_support_codes") else scores,
-        "slopes": 2 if pairwise or classes == 2 else min(classes, 1),
         "vectors": sizes["support"] if stored else 0,
         "columns": sizes["features"] if stored else 0,
     }

@@ -1,4 +1,4 @@
-"""Losses: hinge and its smooth relatives, logistic, squared, and the insensitive losses of regression.
+"""Losses: hinge and its smooth relatives, logistic, squared, Huber's, and the insensitive losses of regression.
 
 Each is a convex function of the score ``z`` and the target ``y`` (``y`` is -1 or +1 for the classification losses).
 Dual variables are signed: ``alpha_i = -s_i slope(z_i, y_i)``, which for classification is the textbook's
@@ -214,6 +214,39 @@ class Squared(NamedTuple):
 
     def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
         return (y - z + q * a) / (q + 1.0 / (self.curvature * s))
+
+
+@compiled_methods
+class Huber(NamedTuple):
+    """``(z - y)^2 / 2`` up to the distance ``delta``, and ``delta (|z - y| - delta / 2)`` beyond."""
+
+    delta: float = 0.1
+
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(dual_pieces=1)
+
+    def value(self, z: float, y: float) -> float:
+        away = abs(z - y)
+        return 0.5 * away * away if away <= self.delta else self.delta * (away - 0.5 * self.delta)
+
+    def slope(self, z: float, y: float) -> float:
+        return min(max(z - y, -self.delta), self.delta)
+
+    def conjugate(self, u: float, y: float) -> float:
+        return u * y + 0.5 * u * u if abs(u) <= self.delta else math.inf
+
+    def dual_range(self, y: float) -> tuple[float, float]:
+        return -self.delta, self.delta
+
+    def dual_slope(self, a: float, y: float, s: float) -> float:
+        return -y + a / s
+
+    def dual_curvature(self, a: float, y: float, s: float) -> float:
+        return 1.0 / s if abs(a) < self.delta * s else math.inf
+
+    def dual_step(self, a: float, y: float, s: float, z: float, q: float) -> float:
+        return min(max((y - z + q * a) / (q + 1.0 / s), -self.delta * s), self.delta * s)
 
 
 @compiled_methods

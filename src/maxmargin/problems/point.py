@@ -26,6 +26,8 @@ class Status(Enum):
     NOT_SEPARABLE = "Stopped with a proof: the convex hulls of two classes meet, so there is no margin between them"
     NOT_CONVEX = "Stopped without a proof: the kernel is not positive semi-definite on these samples"
 
+    SETTLED = "Stopped because the objective no longer falls"
+    PASSED = "Made the passes over the samples that were asked for"
     LOW_RANK = "Stopped at the optimum among the functions of the given rank; the gap is to the best of all functions"
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ from maxmargin.problems.box_qp import BoxQP
 from maxmargin.problems.classes import ClassesProblem
 from maxmargin.problems.groups import GroupProblem
 from maxmargin.problems.hulls import HullDistance
-from maxmargin.problems.point import Point
+from maxmargin.problems.point import Point, Status
 from maxmargin.problems.problem import Problem
 from maxmargin.protocols import Array
 
@@ -147,6 +147,11 @@ class State:
         return False
 
     @property
+    def at_rest(self) -> Status:
+        """Why a solver that is exhausted cannot go on."""
+        return Status.STALLED
+
+    @property
     def counters(self) -> dict[str, float]:
         """What the solver counts: ``passes`` over the data always."""
         return {"passes": self.passes}
@@ -231,6 +236,7 @@ def is_of_type(value: object, types: str) -> bool:
     """Whether an option has one of the types that a solver writes, such as ``"float | None"``."""
     kinds: dict[str, type | tuple[type, ...]] = {
         "int": Integral, "float": Real, "str": str, "bool": (bool, np.bool_), "None": type(None),
+        "HeldOut": tuple,
         "AnySolver": Solver,
     }  # fmt: skip
     names = types.split(" | ")

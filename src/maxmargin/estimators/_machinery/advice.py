@@ -17,19 +17,22 @@ from maxmargin.wording import Wording
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
 
+AS_ASKED = (Status.CONVERGED, Status.LOW_RANK, Status.SETTLED, Status.PASSED)
+# scikit-learn's words, which people filter warnings by.
+NOT_SETTLED = "Maximum number of iteration reached before convergence. Consider increasing max_iter to improve the fit"
 FAR = 1e3  # times half of its width from zero
 PROVABLE = 0.1  # a relative gap: a larger one is no tolerance to ask for
 NOT_CENTRED = ("linear", "poly", "sigmoid")  # kernels that see where the origin is
 
 
 def notes_on_convergence(estimator: CertifiedEstimator, X: Matrix | ChunkedMatrix) -> list[Wording]:
-    """How far from the optimum a fit ended, why, and what may help; nothing if it did, or was given a rank."""
-    unfinished = [s for s in estimator.solutions_ if s.status not in (Status.CONVERGED, Status.LOW_RANK)]
+    """How far from the optimum a fit ended, why, and what may help; nothing if it ended as it was asked to."""
+    unfinished = [s for s in estimator.solutions_ if s.status not in AS_ASKED]
     if not unfinished:
         return []
     solution = max(unfinished, key=lambda s: s.certificate.relative_gap)
     advice = {
-        Status.MAX_ITER: "Raise {max_iter} or {tol}",
+        Status.MAX_ITER: "Raise {max_iter} or {tol}" if solution.tol > 0.0 else NOT_SETTLED,
         Status.MAX_TIME: "Raise {max_time} or {tol}, or resume with {warm_start:True}",
         Status.INTERRUPTED: "Resume with {warm_start:True}",
         Status.CALLBACK: "Resume with {warm_start:True}",

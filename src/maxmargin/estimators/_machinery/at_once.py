@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery.check import check_intercept
 from maxmargin.estimators._machinery.kernels import make_kernel, training_operator
-from maxmargin.estimators._machinery.plan import Plan, Tasks
+from maxmargin.estimators._machinery.plan import LOOSEST, Plan, Tasks
 from maxmargin.estimators._machinery.results import AtOnce
 from maxmargin.loop.at_once import MOST_WORK, Found, solve_programs
 from maxmargin.loop.classes_at_once import solve_classes
@@ -114,7 +114,8 @@ def solve_kernel_machine(estimator: KernelMachine, plan: Plan, programs: Program
             return None
         d, samples, rounding = 0, stored[0], stored[1]
     width, few = d + penalised if d else 0, EASY_WORK * tasks.y.size if d else MOST_WORK
-    found = solve_programs(samples, rounding, programs, tasks.order, estimator.tol, width, few)
+    tol = min(estimator.tol, LOOSEST)
+    found = solve_programs(samples, rounding, programs, tasks.order, tol, width, few)
     if not found.solved:
         if d and estimator._has_form_of_losses:
             return _by_newton(estimator, plan)
@@ -208,7 +209,7 @@ def solve_linear_machine(
     X, column = X[tasks.order] if tasks.sorts else X, scale if penalised else 1.0
     if intercept is not None:
         X = with_column(X, column)
-    tol = float(estimator.tol)
+    tol = min(float(estimator.tol), LOOSEST)
     found = solve_rows(X, loss, tasks.stretches, tasks.first, tasks.y, tasks.s, tasks.order, free, tol)
     if not found.solved:
         return None
@@ -230,7 +231,8 @@ def solve_all_classes(estimator: LogisticRegression, plan: Plan, problem: Softma
     """One problem of several classes, or ``None`` if the call did not get there."""
     began = seconds_working()
     X, ones = dense64(plan.X), np.ones((problem.y.size, 1))
-    solution = solve_classes(problem, X if problem.intercept is None else np.hstack([X, ones]), float(estimator.tol))
+    tol = min(float(estimator.tol), LOOSEST)
+    solution = solve_classes(problem, X if problem.intercept is None else np.hstack([X, ones]), tol)
     if solution is None:
         return None
     point, certificate, steps = solution

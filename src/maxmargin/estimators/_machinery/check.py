@@ -330,7 +330,9 @@ def weight_of_losses(model: object) -> float:
     Where an infinite ``C``, or no penalty, would leave problems without an optimum, it is so large that no trace of the
     penalty is seen if there is one.
     """
-    C = math.inf if getattr(model, "penalty", "") is None else float(getattr(model, "C", 1.0))
+    C = float(getattr(model, "C", 1.0))
+    if hasattr(model, "C") and getattr(model, "penalty", "") is None:
+        C = math.inf
     if math.isfinite(C):
         return C
     return 1.0 if getattr(model, "_has_hard_margin", False) else WITHOUT_PENALTY

@@ -122,7 +122,7 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
             plan = self._plan(X, y, sample_weight)
             if self.callback is not None or hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx"):
                 plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
-            self._keep(plan, solve(self, plan))
+            self._keep(plan, solve(self, plan) if plan.shortcut is None else plan.shortcut(plan))
             self._follow_precision(plan.X)
             plan.listeners.end(dict(vars(self)))
         notes = () if DELAYED in vars(self) else notes_on_convergence(self, plan.X)

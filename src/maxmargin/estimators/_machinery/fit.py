@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery.at_once import is_wanted
 from maxmargin.estimators._machinery.forecasts import FEW_SAMPLES, warn_of_hours
-from maxmargin.estimators._machinery.plan import Plan, RowsView
+from maxmargin.estimators._machinery.plan import LOOSEST, Plan, RowsView
 from maxmargin.estimators._machinery.results import Results, Solved
 from maxmargin.loop.minimize import minimize
 from maxmargin.operators import ChunkedMatrix
@@ -100,6 +100,7 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
     ``max_time`` is shared: each task may use what the earlier ones left, divided by the number of tasks to come. Once
     the user stopped one, the others are only started, so that every part of the model is defined.
     """
+    tol = min(estimator.tol, LOOSEST) if plan.tol is None else plan.tol
     deadline = None if estimator.max_time is None else seconds_working() + estimator.max_time
     earlier = plan.starts or estimator._earlier_solutions(plan)  # as many as there are tasks, or ``None`` for each
     solved: dict[int, Solved] = {}
@@ -122,7 +123,7 @@ def solve_in_turn(estimator: CertifiedEstimator, plan: Plan) -> Results:
             solution = minimize(
                 problem,
                 plan.solver,
-                tol=estimator.tol,
+                tol=tol,
                 max_iter=0 if stopped else None if estimator.max_iter in (-1, None) else int(estimator.max_iter),
                 max_time=left,
                 callback=listeners.after_round if listening else None,

@@ -156,10 +156,10 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
 
     def _platt(self, name: str) -> Float:
         check_is_fitted(self)
-        if hasattr(self, "probability_slopes_"):
+        if hasattr(self, "probability_curves_"):
             raise AttributeError(
-                f"{name} belongs to Platt's curve, which may contradict predict. That of {type(self).__name__} has the "
-                f"slopes probability_slopes_ and passes through 1/2 where predict changes."
+                f"{name} belongs to Platt's curve, which has one slope. Those of {type(self).__name__} have two, "
+                f"below 0 and above: see probability_curves_."
             )
         return np.empty(0)
 

@@ -58,7 +58,7 @@ KERNEL_CONSTRAINTS: dict[str, list[object]] = {
 class KernelMachine(CertifiedEstimator):
     """An estimator whose functions are expansions over support vectors."""
 
-    tol: float = 1e-3
+    tol: float = 1e-4
     kernel: KernelName | Callable[..., Array] = "rbf"
     degree: int = 3
     gamma: Bandwidth | float = "scale"

@@ -42,7 +42,10 @@ PARAMETERS: dict[str, tuple[str, str]] = {
         "Smallest and largest value of each coefficient, at most and at least 0.",
     ),
     "copy_X": ("bool", "Without effect: samples are never overwritten."),
-    "tol": ("float", "Relative duality gap at which to stop; 0 goes on as far as float64 gets, and warns."),
+    "tol": (
+        "float",
+        "Relative duality gap at which to stop; 0 goes on as far as float64 gets, and warns; at most 0.1 counts.",
+    ),
     "max_iter": ("int", "Limit on the solver's iterations; {default} for none."),
     "max_time": ("float", "Limit in seconds; the best point so far is kept."),
     "solver": ("str", 'Name of a solver; what "auto" stands for depends on the samples: `explain_solver` says.'),

@@ -22,8 +22,10 @@ from maxmargin.threads import Workers
 
 if TYPE_CHECKING:
     from maxmargin.estimators._machinery.estimator import CertifiedEstimator
+    from maxmargin.estimators._machinery.results import Results
 
 SMALL = 2**20  # numbers
+LOOSEST = 0.1  # relative gap that a fit may end with: one of 1 is met by the function zero
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ class Plan:
     listeners: Listeners = NOBODY
     notes: list[str] = field(default_factory=list)  # warnings for when the fit has ended
     began: float = field(default_factory=seconds_working)
+    tol: float | None = None  # the gap at which to end, if that is not the estimator's `tol`
+    shortcut: Callable[[Plan], Results] | None = None  # what solves the tasks, if that is not `solve`
     # Of a client of a distributed fit:
     communicator: Communicator = ALONE
     interrupts: Interrupts = field(default_factory=Interrupts)

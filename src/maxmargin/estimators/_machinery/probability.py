@@ -1,18 +1,9 @@
 """Probabilities of classes, from scores of samples that the model had not seen.
 
 The scores of a fitted machine on its own samples are too good. So the samples are split into folds, each is scored by a
-machine that was fitted without it, and the slopes of a curve from scores to probabilities are those under which the
-labels are most likely. The folds are solved roughly, starting from the solution for all samples.
-
-The curve is the softmax of a sum of slopes times features of the scores, and no slope is negative:
-
-=====================  =======================================================================
-classes                slopes and features
-=====================  =======================================================================
-two                    one slope for scores below 0 and one for those above; at 0 both are 1/2
-one against the rest   the scores
-pairs                  the number of pairs that a class wins, and its mean score in its pairs
-=====================  =======================================================================
+machine that was fitted without it, and the curves from scores to probabilities (`curves.py`) are those under which the
+labels are most likely. Folds are solved roughly: those of small fits by one compiled call each, as these are, and
+others from the solution for all samples.
 """
 
 from __future__ import annotations
@@ -20,15 +11,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin._jit import seconds_working
 from maxmargin.estimators._machinery import check
+from maxmargin.estimators._machinery.at_once import is_wanted
 from maxmargin.estimators._machinery.callbacks import Listeners
+from maxmargin.estimators._machinery.curves import SMALLEST_PROBABILITY, best_curves, probabilities
 from maxmargin.estimators._machinery.fit import STOPPED_BY_THE_USER, choose_solver, solve_in_turn
 from maxmargin.estimators._machinery.kernels import training_operator
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, Task
@@ -45,11 +37,8 @@ from maxmargin.threads import NO_OTHERS
 
 FOLDS = 3
 FEW_SAMPLES = 1000  # whose scores are used if there was no time for any fold
-FOLD_TOL = 1e-2  # relative gap of a fold: its scores are needed for two slopes only
+FOLD_TOL = 1e-2  # relative gap of a fold: its scores are needed for a curve only
 MANY_COPIES = 10  # so many equal samples are values of discrete features, which every fold should see
-SMALLEST_SLOPE = 1e-6  # relative to the size of the feature
-SMALLEST_PROBABILITY = float(np.finfo(np.float64).tiny)  # has a logarithm
-NEWTON_STEPS, NEWTON_ACCURACY = 200, 1e-11
 
 
 # --- Prediction ------------------------------------------------------------------------------------------------------
@@ -61,7 +50,7 @@ def _wants_probabilities(estimator: Any) -> bool:
 
 def _has_probabilities(estimator: Any) -> bool:
     fitted = estimator.__sklearn_is_fitted__()
-    if hasattr(estimator, "probability_slopes_") if fitted else _wants_probabilities(estimator):
+    if hasattr(estimator, "probability_curves_") if fitted else _wants_probabilities(estimator):
         return True
     raise AttributeError(
         f"{type(estimator).__name__} has probabilities only if it is fitted with probability=True, and this one "
@@ -76,11 +65,11 @@ class Probabilities:
     def predict_proba(self: Any, X: MatrixLike) -> Float:
         """Probabilities of the classes; needs a fit with ``probability=True``.
 
-        For two classes they are ``1 / (1 + exp(-A f))`` at the score ``f``, with one slope ``A`` below 0 and one above.
-        For more they are a softmax of scores times slopes: of the scores of one class against the rest, or of the
-        number of pairs that a class wins and its mean score in its pairs. The slopes, `probability_slopes_`, are those
-        of the largest likelihood on scores of samples that the model of a fold had not seen, with Platt's smoothed
-        targets. Sample weights count in it, class weights do not.
+        Each binary problem has a curve ``1 / (1 + exp(-z))`` with ``z = A min(f, 0) + B max(f, 0) + C`` at the score
+        ``f``. The slopes and the shift, a row of `probability_curves_`, are those of the largest likelihood on scores
+        of samples that the model of a fold had not seen, with Platt's smoothed targets. Sample weights count in it,
+        class weights do not. The probabilities of several classes follow from those of all pairs by Wu, Lin and Weng's
+        coupling, as in LIBSVM, or are those of each class against the rest, divided by their sum.
 
         Unlike scikit-learn's, they never contradict `predict`: the class that it names has the largest one. Where the
         curve says otherwise (a class may win most pairs and yet score less), the nearest probabilities for which that
@@ -99,8 +88,9 @@ class Probabilities:
         """
         check_is_fitted(self)
         scores = self._scores(check.check_prediction_data(self, X))
-        logp = log_softmax(np.tensordot(self.probability_slopes_, features_of(self, scores), axes=1))
-        return led_by(np.exp(logp).T, self._codes(scores))
+        pairs = self.multi_class == "ovo"
+        p = probabilities(self.probability_curves_, scores, self.classes_.size, pairs)
+        return led_by(p, self._codes(scores))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self: Any, X: MatrixLike) -> Float:
@@ -118,23 +108,6 @@ class Probabilities:
 
         """
         return np.asarray(np.log(self.predict_proba(X)))
-
-
-def features_of(estimator: Any, scores: Float) -> Float:
-    """What the slopes multiply: one matrix of shape (classes, samples) for each slope."""
-    if estimator.classes_.size == 2:
-        f, zero = scores[:, 0], np.zeros(scores.shape[0])
-        return np.array([[zero, np.minimum(f, 0.0)], [zero, np.maximum(f, 0.0)]])
-    if estimator.multi_class == "ovr":
-        return np.ascontiguousarray(scores.T)[None]
-    n_classes = estimator.classes_.size
-    wins, means = np.zeros((2, n_classes, scores.shape[0]))
-    for score, (i, j) in zip(scores.T, combinations(range(n_classes), 2), strict=True):
-        wins[i] += score > 0.0
-        wins[j] += score <= 0.0
-        means[i] += score / (n_classes - 1)
-        means[j] -= score / (n_classes - 1)
-    return np.array([wins, means])
 
 
 def led_by(p: Float, codes: Index) -> Float:
@@ -158,17 +131,14 @@ def led_by(p: Float, codes: Index) -> Float:
     return p
 
 
-# --- Slopes ----------------------------------------------------------------------------------------------------------
+# --- Curves -----------------------------------------------------------------------------------------------------------
 
 
 def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
-    """Sets: ``probability_slopes_``, or removes it if the estimator is not to have probabilities."""
-    vars(estimator).pop("probability_slopes_", None)
+    """Sets: ``probability_curves_``, or removes them if the estimator is not to have probabilities."""
+    vars(estimator).pop("probability_curves_", None)
     if not _wants_probabilities(estimator):
         return
-    if not plan.is_posed:  # one compiled call was enough so far
-        choose_solver(estimator, plan)
-        plan.first = None
     fold = folds(plan.X, plan.codes, plan.weights, estimator._seed())
     scores, scored = unseen_scores(estimator, plan, solved, fold)
     seen = plan.weights > 0.0
@@ -179,90 +149,10 @@ def calibrate(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> None:
     if seen.any():
         scores[seen] = estimator._scores(plan.X[seen])
     used = scored | seen
-    estimator.probability_slopes_ = best_slopes(
-        features_of(estimator, scores[used]), plan.codes[used], plan.weights[used]
+    pairs = estimator.multi_class == "ovo"
+    estimator.probability_curves_ = best_curves(
+        scores[used], plan.codes[used], plan.weights[used], estimator.classes_.size, pairs
     )
-
-
-def best_slopes(features: Float, codes: Array, weights: Float) -> Float:
-    """The slopes under which the smoothed targets are most likely.
-
-    Features are divided by their typical spread first. One that vanishes takes the largest of the other slopes, or 1.
-    """
-    spread = np.ptp(features, axis=1)
-    share = (spread > 0.0) @ weights
-    known = np.flatnonzero(share > 0.0)
-    if not known.size:
-        return np.ones(features.shape[0])
-    size = (spread @ weights)[known] / share[known]
-    targets = smoothed_targets(codes, weights, features.shape[1])
-    likelihood = _Likelihood(features[known] / size[:, None, None], targets, weights / weights.sum())
-    slopes = np.zeros(features.shape[0])
-    slopes[known] = _minimiser(likelihood, np.ones(known.size)) / size
-    return np.where(share > 0.0, slopes, slopes.max())
-
-
-def smoothed_targets(codes: Array, weights: Float, n_classes: int) -> Float:
-    """Platt's targets, (classes, samples): the labels if each class had been seen as any other once more.
-
-    A class counts by the weights of its samples, but by their number at least: weights that sum to 1 are common.
-    """
-    counts = np.bincount(codes, weights=weights, minlength=n_classes)
-    counts = np.maximum(counts, np.bincount(codes, minlength=n_classes))
-    targets = np.tile(1.0 / (counts + n_classes), (n_classes, 1))
-    targets[np.diag_indices(n_classes)] *= counts + 1.0
-    return np.asarray(targets[:, codes])
-
-
-class _Likelihood(NamedTuple):
-    """The mean logarithmic loss of a softmax as a function of its slopes: convex."""
-
-    features: Float  # (slopes, classes, samples)
-    targets: Float
-    weights: Float
-
-    def value(self, t: Float) -> tuple[float, Float]:
-        """The loss, and the logarithms of the probabilities."""
-        logp = log_softmax(np.tensordot(t, self.features, axes=1))
-        return -float(np.sum(self.targets * logp, axis=0) @ self.weights), logp
-
-    def derivatives(self, logp: Float) -> tuple[Float, Float]:
-        """Gradient and Hessian."""
-        p = np.exp(logp)
-        gradient = np.sum(self.features * (p - self.targets), axis=1) @ self.weights
-        around = self.features - np.sum(self.features * p, axis=1, keepdims=True)
-        weighted = (around * (p * self.weights)).reshape(len(around), -1)
-        return gradient, weighted @ around.reshape(len(around), -1).T
-
-
-def _minimiser(function: _Likelihood, t: Float) -> Float:
-    """Projected Newton steps from ``t`` with backtracking; no slope falls below `SMALLEST_SLOPE`."""
-    value, logp = function.value(t)
-    for _ in range(NEWTON_STEPS):
-        gradient, hessian = function.derivatives(logp)
-        free = (t > SMALLEST_SLOPE) | (gradient < 0.0)
-        if np.abs(gradient[free]).max(initial=0.0) <= NEWTON_ACCURACY:
-            break
-        H = hessian[np.ix_(free, free)]
-        H[np.diag_indices_from(H)] += 1e-12 * np.trace(H) + 1e-300
-        step = np.zeros_like(t)
-        step[free] = np.linalg.solve(H, gradient[free])
-        for _ in range(60):
-            new = np.maximum(t - step, SMALLEST_SLOPE)
-            new_value, logp = function.value(new)
-            if new_value <= value + 1e-4 * float(gradient @ (new - t)):
-                break
-            step *= 0.5
-        if not new_value < value:  # as far as float64 can tell
-            break
-        t, value = new, new_value
-    return t
-
-
-def log_softmax(logits: Float) -> Float:
-    """Logarithms of the softmax over the first axis."""
-    logits = logits - logits.max(axis=0)
-    return np.asarray(logits - np.log(np.exp(logits).sum(axis=0)))
 
 
 # --- Folds -----------------------------------------------------------------------------------------------------------
@@ -317,14 +207,17 @@ def unseen_scores(estimator: Any, plan: Plan, solved: Sequence[Solved], fold: In
             left = (plan.began + estimator.max_time - seconds_working()) / len(waiting)
             if left <= 0.0:
                 break
-        kind = _RowMachine if isinstance(plan.view, (RowsView, ColumnsView)) else _KernelMachine
-        machine = machine or kind(estimator, plan, solved)
         held_out = fold == waiting.pop()
-        found = machine.solve(held_out, left)
-        stopped = _was_stopped(found)
-        if not stopped:  # else nobody should have to wait for the scores
-            scores[held_out], scored[held_out] = machine.scores(found, np.flatnonzero(held_out)), True
-            done += 1
+        own = _scores_at_once(estimator, plan, held_out) if machine is None else None
+        if own is None:
+            machine = machine or _machine(estimator, plan, solved)
+            found = machine.solve(held_out, left)
+            stopped = _was_stopped(found)
+            if stopped:  # nobody should have to wait for the scores
+                break
+            own = machine.scores(found, np.flatnonzero(held_out))
+        scores[held_out], scored[held_out] = own, True
+        done += 1
     if done < wanted:
         plan.notes.append(_note_on_missing_folds(estimator, done, wanted, stopped))
     return scores, scored
@@ -348,6 +241,40 @@ def _note_on_missing_folds(estimator: Any, done: int, wanted: int, stopped: bool
     reason, advice = ("the fit was stopped", "Let it finish") if stopped else ("max_time was used up", "Raise max_time")
     name = type(estimator).__name__
     return f"{name}: {reason} before all folds were solved, and the probabilities {rest}. {advice}."
+
+
+def _machine(estimator: Any, plan: Plan, solved: Sequence[Solved]) -> _RowMachine:
+    """What solves folds from the solution for all samples."""
+    if not plan.is_posed:  # one compiled call was enough so far
+        choose_solver(estimator, plan)
+        plan.first = None
+    kind = _RowMachine if isinstance(plan.view, (RowsView, ColumnsView)) else _KernelMachine
+    return kind(estimator, plan, solved)
+
+
+def _scores_at_once(estimator: Any, plan: Plan, held_out: Array) -> Float | None:
+    """Scores of a fold's samples by a fit of its own without them, where that is one compiled call; else ``None``.
+
+    Such a call takes less time for all problems than the loop needs to begin with each of them, from wherever.
+    """
+    if not is_wanted(estimator, plan) or hasattr(estimator, "nu"):
+        return None
+    rest = np.flatnonzero(~held_out & (plan.weights > 0.0))
+    rough, X = copy.copy(estimator), plan.X[rest]
+    rough.probability, rough.tol = False, max(estimator.tol, FOLD_TOL)
+    if hasattr(estimator, "kernel"):
+        rough.gamma = estimator._gamma or estimator.gamma  # as it is for all samples, if the kernel has one
+        X = X[:, rest] if estimator.kernel == "precomputed" else X
+    per_class = check.class_weights(estimator.class_weight, estimator.classes_, plan.codes, plan.weights)
+    rough.class_weight = None
+    part = rough._plan(X, plan.codes[rest], (per_class[plan.codes] * plan.weights)[rest])
+    call = rough._at_once(part) if is_wanted(rough, part) else None
+    found = call() if call is not None else None
+    if found is None:
+        return None
+    rough._keep(part, found)
+    new = plan.X[held_out]
+    return np.asarray(rough._scores(new[:, rest] if getattr(estimator, "kernel", None) == "precomputed" else new))
 
 
 class _RowMachine:

@@ -56,7 +56,7 @@ class Selection(BaseEstimator):
     cv: Any = None
     scoring: Any = None
     rule: str = "best"
-    tol: float = 1e-3
+    tol: float = 1e-4
     n_jobs: int | None = None
 
     _parameter_constraints: ClassVar[Constraints] = SELECTION_CONSTRAINTS
