@@ -6,7 +6,7 @@ from maxmargin.io.data import read_data
 from maxmargin.io.libsvm import read_libsvm, write_libsvm
 from maxmargin.io.shards import ShardedData, open_shards
 from maxmargin.io.textfile import DataFileError
-from maxmargin.models import ModelFileError, load_model, save_model
+from maxmargin.models import ModelFileError, load_model, register_eli5, register_onnx_converters, save_model
 from maxmargin.operators import ChunkedMatrix
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "read_csv",
     "read_data",
     "read_libsvm",
+    "register_eli5",
+    "register_onnx_converters",
     "save_model",
     "write_libsvm",
 ]

@@ -2,6 +2,7 @@
 
 from maxmargin.models.format import ModelFileError
 from maxmargin.models.reading import load_model
+from maxmargin.models.twins import register_eli5, register_onnx_converters
 from maxmargin.models.writing import save_model
 
-__all__ = ["ModelFileError", "load_model", "save_model"]
+__all__ = ["ModelFileError", "load_model", "register_eli5", "register_onnx_converters", "save_model"]

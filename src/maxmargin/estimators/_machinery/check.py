@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from maxmargin.estimators._machinery.foreign import as_numpy, objects_of
 from maxmargin.estimators._machinery.problems import nu_of_cap
 from maxmargin.estimators._machinery.recognise import plain_columns, plain_rows, plain_targets, whole_classes
 from maxmargin.operators import ChunkedMatrix, Matrix, MatrixLike
@@ -73,6 +74,7 @@ def check_training_data(
         estimator.n_features_in_ = columns.shape[1]
         estimator.__dict__.pop("feature_names_in_", None)
         return columns, targets
+    X, y = as_numpy(X), as_numpy(y)
     if (objects := objects_of(estimator, X)) is not None:
         check_consistent_length(objects, *(() if y is None else (y,)))
         numeric = is_regressor(estimator)
@@ -86,22 +88,6 @@ def check_training_data(
             rows, targets = validate_data(estimator, X, y, reset=reset, **what, **how)
     refuse_huge_values(estimator, rows)
     return rows, targets
-
-
-def objects_of(estimator: CertifiedEstimator, X: object) -> Array | None:
-    """A column of samples that are no numbers, such as strings, for a kernel that is a function; ``None`` of others."""
-    if not callable(getattr(estimator, "kernel", None)) or not isinstance(X, Sequence | np.ndarray):
-        return None
-    try:
-        values = np.asarray(X)
-        if values.ndim != 1 or values.dtype.kind not in "OUS":
-            return None
-    except ValueError:  # samples of several lengths
-        pass
-    objects = np.empty((len(X), 1), dtype=object)
-    for i, sample in enumerate(X):
-        objects[i, 0] = sample
-    return objects
 
 
 @QUIETLY
@@ -229,6 +215,7 @@ def check_prediction_data(estimator: CertifiedEstimator, X: MatrixLike) -> Matri
     rows, own = plain_rows(X), vars(estimator)
     if rows is not None and rows.shape[1] == own.get("n_features_in_") and "feature_names_in_" not in own:
         return rows
+    X = as_numpy(X)
     if (objects := objects_of(estimator, X)) is not None:
         return objects
     with np.errstate(invalid="ignore"):

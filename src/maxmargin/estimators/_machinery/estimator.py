@@ -21,6 +21,7 @@ from maxmargin.estimators._machinery.advice import notes_on_convergence
 from maxmargin.estimators._machinery.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from maxmargin.estimators._machinery.extremes import are_plain, refuse_extreme_weights
 from maxmargin.estimators._machinery.fit import all_or_nothing, solve
+from maxmargin.estimators._machinery.foreign import like
 from maxmargin.estimators._machinery.parameters import Parameters
 from maxmargin.estimators._machinery.plan import Function, Plan, Task, View
 from maxmargin.estimators._machinery.recognise import Constraints, validate_parameters
@@ -102,7 +103,7 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
 
         """
         check_is_fitted(self)
-        return self._decoded(self._scores_to_decode(check.check_prediction_data(self, X)))
+        return like(X, self._decoded(self._scores_to_decode(check.check_prediction_data(self, X))))
 
     def _scores(self, X: Matrix | ChunkedMatrix) -> Float:
         """One column per problem."""

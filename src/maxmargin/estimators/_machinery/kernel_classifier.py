@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._machinery import check, multiclass
 from maxmargin.estimators._machinery.check import ClassWeight
 from maxmargin.estimators._machinery.estimator import CLASS_WEIGHT_CONSTRAINT
+from maxmargin.estimators._machinery.foreign import like
 from maxmargin.estimators._machinery.kernel_machine import KERNEL_CONSTRAINTS, KernelMachine
 from maxmargin.estimators._machinery.kernels import kernel_scores, make_kernel, single_error
 from maxmargin.estimators._machinery.margins import Margins, lengths_in_kernel_space
@@ -68,10 +69,10 @@ class KernelClassifier(Probabilities, ClassifierMixin, KernelMachine, Margins):
         check_is_fitted(self)
         scores = self._scores(check.check_prediction_data(self, X))
         if self.classes_.size == 2:
-            return scores[:, 0]
+            return like(X, scores[:, 0])
         if self.multi_class == "ovo" and self.decision_function_shape == "ovr":
-            return multiclass.votes(scores, self.classes_.size)
-        return scores
+            scores = multiclass.votes(scores, self.classes_.size)
+        return like(X, scores)
 
     def _decoded(self, scores: Float) -> Array:
         return np.asarray(self.classes_[self._codes(scores)])

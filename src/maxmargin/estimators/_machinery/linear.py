@@ -20,6 +20,7 @@ from maxmargin.estimators._machinery.estimator import (
     POSITIVE,
     CertifiedEstimator,
 )
+from maxmargin.estimators._machinery.foreign import like
 from maxmargin.estimators._machinery.names import InterceptName
 from maxmargin.estimators._machinery.plan import ColumnsView, Plan, RowsView, View, regression_tasks
 from maxmargin.estimators._machinery.problems import l1_share, limits_of
@@ -154,8 +155,9 @@ class LinearClassifier(ClassifierMixin, LinearMachine):
         check_is_fitted(self)
         scores = self._scores(check.check_prediction_data(self, X))
         if self.classes_.size == 2:
-            return scores[:, 0]
-        return multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
+            return like(X, scores[:, 0])
+        scores = multiclass.votes(scores, self.classes_.size) if self._strategy == "ovo" else scores
+        return like(X, scores)
 
     def _decoded(self, scores: Float) -> Array:
         return np.asarray(self.classes_[self._codes(scores)])
