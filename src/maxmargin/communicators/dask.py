@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -235,11 +235,11 @@ def run_on_dask(
         cluster.run(_open, name, size, timeout, workers=places[:1])
         tasks: list[Future] = []
         try:
-            for rank, (shard, worker) in enumerate(zip(shards, places, strict=True)):
+            with ThreadPoolExecutor(size) as senders:  # workers to whom the package is new import it side by side
+                sent = list(senders.map(lambda shard, worker: _sent(cluster, shard, worker), shards, places))
+            for rank, (shard, worker) in enumerate(zip(sent, places, strict=True)):
                 who = (rank, size, places[0], name, timeout)
-                tasks.append(
-                    cluster.submit(_task, program, who, _sent(cluster, shard, worker), workers=[worker], **pin)
-                )
+                tasks.append(cluster.submit(_task, program, who, shard, workers=[worker], **pin))
             return _watch(cluster, tasks, places)
         finally:
             _end(cluster, tasks, places, name, timeout)
