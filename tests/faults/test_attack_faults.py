@@ -84,6 +84,10 @@ def test_members_that_are_no_arrays(night, tmp_path):
     packed(tmp_path / "rows.npz", members | {"data.npy": members["format.npy"]})
     with pytest.raises(DataFileError, match=r"not a whole \.npz file"):  # was an IndexError
         open_chunks(tmp_path / "rows.npz")
+    packed(tmp_path / "rows.npz", members | {"shape.npy": members["data.npy"]})
+    with pytest.raises(DataFileError, match="The array has shape ") as caught:
+        open_chunks(tmp_path / "rows.npz")
+    assert len(caught.value.sentence) < 200  # it quoted the whole array
     packed(tmp_path / "fit.0", members_of(night.whole["checkpoint"].content) | {"remembered.npy": b"\0"})
     with pytest.raises(ValueError, match=r"fit\.0 is not a whole checkpoint \('remembered' is no array\)"):
         minimize(HULLS, Saddle(), tol=1e-2, checkpoint=tmp_path / "fit")
