@@ -28,7 +28,8 @@ def clouds(n=150, d=4, apart=1.5, classes=2, seed=0):
 def unfold(model, n):
     """The dual variables of the samples of a model of two classes."""
     alpha = np.zeros(n)
-    alpha[model.support_] = model.dual_coef_[0]
+    coef = model.dual_coef_
+    alpha[model.support_] = np.ravel(coef.toarray() if hasattr(coef, "toarray") else coef)
     return alpha
 
 
@@ -169,7 +170,7 @@ def test_warm_start_and_probabilities():
     assert model.fit(X, y).n_iter_[0] <= 0.5 * first
     theirs = NuSVC(nu=0.6, kernel="linear", tol=1e-4, probability=True).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=0.05)
-    assert explain_solver(model, X).endswith("uses 'saddle', because solver='saddle' was asked for.")
+    assert "uses 'saddle', because solver='saddle' was asked for." in explain_solver(model, X)
 
 
 @pytest.mark.parametrize(

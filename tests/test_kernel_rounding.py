@@ -232,6 +232,10 @@ SAMPLES = {
 }
 
 
+def _dense(values):
+    return values.toarray() if sp.issparse(values) else values
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 @pytest.mark.parametrize("X", SAMPLES.values(), ids=SAMPLES)
 def test_fits_far_from_the_origin_are_those_of_the_true_kernel_matrix(X, kernel):
@@ -241,7 +245,9 @@ def test_fits_far_from_the_origin_are_those_of_the_true_kernel_matrix(X, kernel)
     certificate = model.solution_.certificate
     assert certificate.primal == pytest.approx(expected.solution_.certificate.primal, rel=1e-6)
     assert certificate.dual == pytest.approx(expected.solution_.certificate.dual, rel=1e-6)
-    scores = (K[:, model.support_] @ model.dual_coef_[0].astype(LONG) + model.intercept_[0]).astype(np.float64)
+    scores = (K[:, model.support_] @ np.ravel(_dense(model.dual_coef_)).astype(LONG) + model.intercept_[0]).astype(
+        np.float64
+    )
     np.testing.assert_allclose(model.decision_function(X), scores, rtol=0, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X), np.where(scores > 0.0, 1, -1))
 

@@ -142,7 +142,8 @@ def judged(model, X, y, C, s=1.0):
     """The referee's gap of a model of the Gaussian kernel."""
     K = np.exp(-model._gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     alpha = np.zeros(len(y))
-    alpha[model.support_] = model.dual_coef_[0]
+    coef = model.dual_coef_
+    alpha[model.support_] = np.ravel(coef.toarray() if sp.issparse(coef) else coef)
     machine = referee.Machine(y, C * np.broadcast_to(s, y.shape), ("hinge", 1.0), ("l2", 1.0), K=K)
     return referee.judge(machine, alpha, model.intercept_[0], alpha).relative_gap
 

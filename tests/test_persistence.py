@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import re
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -663,10 +664,16 @@ EXPECTED = json.loads((OLD / "expected.json").read_text())
 def test_old_files_are_read_and_predict_the_same(name):
     X = np.array(EXPECTED["X"])
     rows = sparse.csr_array(np.where(np.abs(X) > 0.3, X, 0.0)) if "-sparse-" in name else X
-    model = load_model(OLD / f"{name}.mm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of several classes, whose probabilities were other ones
+        model = load_model(OLD / f"{name}.mm")
     methods = {"predict": model.predict, "scores": getattr(model, "decision_function", None)}
     methods["probabilities"] = getattr(model, "predict_proba", None)
     for key, expected in EXPECTED["models"][name].items():
+        if key == "probabilities" and name == "SVC-sparse-multiclass-probability":
+            with pytest.warns(UserWarning, match="are those of an older version and were left out"):
+                load_model(OLD / f"{name}.mm")
+            continue
         found = methods[key](rows)
         if found.dtype.kind == "f":
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

@@ -110,7 +110,7 @@ def test_weights_far_apart(name, spread):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = getattr(maxmargin, name)(tol=1e-12, max_iter=200).fit(Z, LABELS, sample_weight=weights)
-    (question,) = questions(Case(name, {}, Z, LABELS, sample_weight=weights), model)
+    (question,) = questions(Case(name, {}, Z, LABELS, weights=weights), model)
     check(model.solution_.certificate, question.problem)
 
 

@@ -128,10 +128,6 @@ class LogisticRegression(LogisticProbabilities, LinearClassifier):
     }
 
     @property
-    def _has_precision_of_samples(self) -> bool:  # type: ignore[override]
-        return self.solver != "liblinear"
-
-    @property
     def _all_at_once(self) -> bool:
         """Whether one problem has more than two classes."""
         return self.classes_.size > 2 and self.multi_class == "multinomial"

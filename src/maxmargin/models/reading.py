@@ -57,6 +57,7 @@ from maxmargin.protocols import Array
 from maxmargin.wording import PathLike, shown
 
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9_.]{1,200}\.npy")
+SLOPES = "probability_slopes_"  # of files before there were curves with a shift
 _LONGEST_HEADER = 10_000
 _UNZIP_FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, OverflowError)
 
@@ -225,6 +226,9 @@ class _Decoder:
             raise Refusal(f"The parameters and attributes in {DOCUMENT} are not objects; save the model again.")
         model = self._build(name, {key: self.decode(node) for key, node in document["parameters"].items()})
         for key, node in document["fitted"].items():
+            if key == SLOPES and "probability_curves_" in ATTRIBUTES[name]:
+                self._take_slopes(model, self.decode(node))
+                continue
             if key in vars(model) or (key not in ATTRIBUTES[name] and key not in OPTIONAL):
                 raise Refusal(f"{name} has no fitted attribute {shown(key)}; update maxmargin, or save it again.")
             setattr(model, key, self.decode(node))
@@ -237,6 +241,20 @@ class _Decoder:
             raise Refusal(f"The member {shown(unused[0])} belongs to no attribute; save the model again.")
         check_model(model)
         return model if scaling is None else scaled_model(scaling, model)
+
+    @staticmethod
+    def _take_slopes(model: BaseEstimator, slopes: object) -> None:
+        """What files before curves of probabilities have: of two classes the same curve without a shift."""
+        pair = isinstance(slopes, np.ndarray) and slopes.shape == (2,) and slopes.dtype == np.float64
+        if pair and len(getattr(model, "classes_", ())) == 2:
+            model.__dict__["probability_curves_"] = np.array([[float(slopes[0]), float(slopes[1]), 0.0]])
+            return
+        warnings.warn(
+            "The probabilities of several classes in this file are those of an older version and were left out; "
+            "classes and scores are as they were. Fit the model again to have probabilities.",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def _build(self, name: str, parameters: dict[str, object]) -> BaseEstimator:
         """An estimator with checked parameters; one that the file does not have keeps its default."""

@@ -124,7 +124,6 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
             if self.callback is not None or hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx"):
                 plan.listeners = FitTasks(self, plan.X, plan.y, len(plan.tasks))
             self._keep(plan, solve(self, plan) if plan.shortcut is None else plan.shortcut(plan))
-            self._follow_precision(plan.X)
             plan.listeners.end(dict(vars(self)))
         notes = () if DELAYED in vars(self) else notes_on_convergence(self, plan.X)
         for note in (*notes, *plan.notes):
@@ -199,9 +198,6 @@ class CertifiedEstimator(CallbackSupportMixin, Parameters, BaseEstimator):
     def _keep(self, plan: Plan, solved: Results) -> None:
         """Sets: the fitted attributes."""
         raise NotImplementedError
-
-    def _follow_precision(self, X: Matrix | ChunkedMatrix) -> None:
-        """Sets: attributes in single precision, where they follow that of the samples."""
 
     def _keep_certificates(self, solutions: list[Solution]) -> None:
         """Sets: what is known about the quality of the fit, and ``n_iter_``."""

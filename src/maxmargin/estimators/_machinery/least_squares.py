@@ -71,7 +71,6 @@ class LeastSquares(LinearMachine):
     bounds: tuple[ArrayLike, ArrayLike] | None = None
 
     _several_targets = True
-    _has_precision_of_samples = True
 
     def _choice(self, problem: AnyProblem, clients: int = 0) -> Choice:
         """The solver, under our name or scikit-learn's."""

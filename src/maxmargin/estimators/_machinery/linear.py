@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,7 +61,6 @@ class LinearMachine(CertifiedEstimator):
     random_state: int | np.random.RandomState | None = None
 
     _reads_chunks = True
-    _has_precision_of_samples: ClassVar[bool] = False  # of its coefficients, as scikit-learn's of the same name has
 
     @property
     def _limited(self) -> bool:
@@ -89,12 +88,6 @@ class LinearMachine(CertifiedEstimator):
         alpha = solved.expansions(plan.tasks, n)
         self.support_, _, self.dual_coef_ = support_of(alpha, np.zeros(n, dtype=np.int64), 1)
         solved.keep(self)
-
-    def _follow_precision(self, X: Matrix | ChunkedMatrix) -> None:
-        """Sets: ``coef_, intercept_`` in single precision if the samples are. Certified is what was rounded."""
-        if self._has_precision_of_samples and X.dtype == np.float32:
-            self.__dict__["coef_"] = self.coef_.astype(np.float32)
-            self.__dict__["intercept_"] = np.asarray(self.intercept_, dtype=np.float32)[()]
 
     def sparsify(self) -> Self:
         """Hold `coef_` as a sparse matrix: less memory if many coefficients are zero. Predictions stay the same.
@@ -128,9 +121,7 @@ class LinearMachine(CertifiedEstimator):
         W = np.atleast_2d(np.asarray(coef, dtype=np.float64))
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
             scores = X @ W.T if isinstance(X, ChunkedMatrix) else scores_of(X, W)
-            scores = check.finite_scores(X, scores + np.asarray(self.intercept_, dtype=np.float64))
-        single = self._has_precision_of_samples and X.dtype == self.coef_.dtype == np.float32
-        return scores.astype(np.float32) if single else scores
+            return check.finite_scores(X, scores + np.asarray(self.intercept_, dtype=np.float64))
 
 
 class LinearClassifier(ClassifierMixin, LinearMachine):

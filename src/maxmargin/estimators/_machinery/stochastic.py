@@ -377,8 +377,9 @@ class StochasticEstimator(LinearMachine):
     def _keep(self, plan: Plan, solved: Results) -> None:
         self.__dict__.pop("_streams", None)
         super()._keep(plan, solved)
-        self.coef_ = self.coef_.astype(plan.X.dtype, copy=False)
-        self.intercept_ = self.intercept_.astype(plan.X.dtype, copy=False)
+        coef, intercept = (values.astype(plan.X.dtype, copy=False) for values in (self.coef_, self.intercept_))
+        if np.array_equal(coef, self.coef_) and np.array_equal(intercept, self.intercept_):  # or they are not certified
+            self.coef_, self.intercept_ = coef, intercept
         self.t_ = float(self.n_iter_ * plan.X.shape[0] + 1)
 
     def _learn(self, X: Matrix | ChunkedMatrix, y: Array, tasks: Sequence[Task], s: Float) -> None:
