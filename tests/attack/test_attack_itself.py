@@ -128,6 +128,8 @@ def test_exceptions_and_warnings_are_judged(monkeypatch):
 def test_a_fit_that_does_not_return_is_found(monkeypatch):
     monkeypatch.setattr(watch, "SOON", 0.01)
     monkeypatch.setattr(watch, "LATE", 0.01)
+    monkeypatch.setattr(watch, "LOOKS", 0.001)  # before it has even started
+    monkeypatch.setattr(watch, "IDLE", 0.1)
     worker = watch.Worker()
     assert [finding["kind"] for finding in worker.run(CASES["SVC"], 1.0)] == ["hang"]
     assert worker.process is None

@@ -16,6 +16,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 SOON, LATE = 60.0, 120.0  # seconds of work for one fit; the second time, as the first may have compiled loops
+LOOKS = 1.0  # seconds between two looks at a process
 IDLE = 10.0  # times as long by the clock: then it does not work but wait, and always will
 LAST_WORDS = 1000  # characters
 LATE_ANSWER = object()
@@ -70,7 +71,7 @@ class Worker:
         began, worked = time.perf_counter(), seconds_of(self.process.pid)
         while True:
             try:
-                return self.answers.get(timeout=1.0)
+                return self.answers.get(timeout=LOOKS)
             except queue.Empty:
                 waited, now = time.perf_counter() - began, seconds_of(self.process.pid)
                 if waited > IDLE * patience or (waited if now is None else now - worked) > patience:

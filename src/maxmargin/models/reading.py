@@ -226,7 +226,7 @@ class _Decoder:
             raise Refusal(f"The parameters and attributes in {DOCUMENT} are not objects; save the model again.")
         model = self._build(name, {key: self.decode(node) for key, node in document["parameters"].items()})
         for key, node in document["fitted"].items():
-            if key == SLOPES and "probability_curves_" in ATTRIBUTES[name]:
+            if key == SLOPES and "classes_" in ATTRIBUTES[name]:
                 self._take_slopes(model, self.decode(node))
                 continue
             if key in vars(model) or (key not in ATTRIBUTES[name] and key not in OPTIONAL):
@@ -245,9 +245,9 @@ class _Decoder:
     @staticmethod
     def _take_slopes(model: BaseEstimator, slopes: object) -> None:
         """What files before curves of probabilities have: of two classes the same curve without a shift."""
-        pair = isinstance(slopes, np.ndarray) and slopes.shape == (2,) and slopes.dtype == np.float64
-        if pair and len(getattr(model, "classes_", ())) == 2:
-            model.__dict__["probability_curves_"] = np.array([[float(slopes[0]), float(slopes[1]), 0.0]])
+        of_two = len(getattr(model, "classes_", ())) == 2
+        if of_two and isinstance(slopes, np.ndarray) and slopes.shape == (2,) and slopes.dtype == np.float64:
+            model.__dict__["probability_curves_"] = np.array([[*slopes.tolist(), 0.0]])
             return
         warnings.warn(
             "The probabilities of several classes in this file are those of an older version and were left out; "
